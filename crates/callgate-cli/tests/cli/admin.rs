@@ -1,16 +1,16 @@
 //! The commands that look after a registry.
 
-use super::support::Place;
+use super::support::TestDirectory;
 
-fn registry() -> Place {
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    place
+fn registry() -> TestDirectory {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir
 }
 
 #[test]
 fn help_says_what_there_is() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let mut help = String::new();
     for command in [
         &["--help"][..],
@@ -19,7 +19,7 @@ fn help_says_what_there_is() {
         &["token", "create", "--help"],
         &["grant", "--help"],
     ] {
-        help.push_str(&place.ok(command));
+        help.push_str(&dir.ok(command));
         help.push_str("\n----\n");
     }
     insta::assert_snapshot!(help);
@@ -27,37 +27,37 @@ fn help_says_what_there_is() {
 
 #[test]
 fn wrong_usage_exits_with_2_and_failure_with_1() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     for usage in [
         &["frobnicate"][..],
         &["serve", "--nope"],
         &["grant", "content", "read"],
         &["method", "add"],
     ] {
-        assert_eq!(place.run(usage).failure().0, 2, "{usage:?}");
+        assert_eq!(dir.run(usage).failure().0, 2, "{usage:?}");
     }
-    insta::assert_debug_snapshot!(place.run(&["user", "list"]).failure());
-    assert!(!place.path("callgate.db").exists(), "nothing is made by looking");
+    insta::assert_debug_snapshot!(dir.run(&["user", "list"]).failure());
+    assert!(!dir.path("callgate.db").exists(), "nothing is made by looking");
 }
 
 #[test]
 fn a_token_is_printed_alone() {
-    let place = registry();
-    place.ok(&["user", "add", "ada", "--role", "editors"]);
-    let ran = place.run(&["token", "create", "ada", "--name", "laptop", "--expires-in", "30d"]);
-    let data = ran.data();
+    let dir = registry();
+    dir.ok(&["user", "add", "ada", "--role", "editors"]);
+    let ran = dir.run(&["token", "create", "ada", "--name", "laptop", "--expires-in", "30d"]);
+    let data = ran.stdout();
     assert!(data.starts_with("cg_") && data.ends_with('\n') && data.len() == 47, "{data}");
-    assert!(!ran.talk().contains(data.trim()));
-    let listed = place.ok(&["token", "list"]);
+    assert!(!ran.stderr().contains(data.trim()));
+    let listed = dir.ok(&["token", "list"]);
     assert!(listed.contains("laptop") && !listed.contains(data.trim()), "{listed}");
-    assert_eq!(place.run(&["token", "create", "bob"]).failure().0, 1);
+    assert_eq!(dir.run(&["token", "create", "bob"]).failure().0, 1);
 }
 
 #[test]
 fn a_method_is_added_shown_changed_and_removed() {
-    let place = registry();
-    place.ok(&["section", "add", "content", "--caption", "Content"]);
-    let added = place.run(&[
+    let dir = registry();
+    dir.ok(&["section", "add", "content", "--caption", "Content"]);
+    let added = dir.run(&[
         "method",
         "add",
         "user.get",
@@ -77,25 +77,25 @@ fn a_method_is_added_shown_changed_and_removed() {
         "--upstream",
         "php",
     ]);
-    assert_eq!(added.0.status.code(), Some(0), "{}", added.talk());
-    let mut told = added.talk();
-    told.push_str(&place.ok(&["method", "list"]));
-    place.ok(&["user", "add", "ada", "--role", "editors"]);
-    told.push_str(&place.ok(&["method", "show", "user.get", "--caller", "ada"]));
-    place.ok(&["grant", "--role", "editors", "content", "write"]);
-    told.push_str(&place.ok(&["method", "show", "user.get", "--caller", "ada", "--json"]));
-    place.ok(&["method", "edit", "user.get", "--destructive", "--no-sections", "--hidden"]);
-    told.push_str(&place.ok(&["method", "show", "user.get"]));
-    told.push_str(&place.ok(&["method", "list", "--json"]));
+    assert_eq!(added.0.status.code(), Some(0), "{}", added.stderr());
+    let mut told = added.stderr();
+    told.push_str(&dir.ok(&["method", "list"]));
+    dir.ok(&["user", "add", "ada", "--role", "editors"]);
+    told.push_str(&dir.ok(&["method", "show", "user.get", "--caller", "ada"]));
+    dir.ok(&["grant", "--role", "editors", "content", "write"]);
+    told.push_str(&dir.ok(&["method", "show", "user.get", "--caller", "ada", "--json"]));
+    dir.ok(&["method", "edit", "user.get", "--destructive", "--no-sections", "--hidden"]);
+    told.push_str(&dir.ok(&["method", "show", "user.get"]));
+    told.push_str(&dir.ok(&["method", "list", "--json"]));
     insta::assert_snapshot!(told);
-    place.ok(&["method", "remove", "user.get"]);
-    assert_eq!(place.run(&["method", "show", "user.get"]).failure().0, 1);
+    dir.ok(&["method", "remove", "user.get"]);
+    assert_eq!(dir.run(&["method", "show", "user.get"]).failure().0, 1);
 }
 
 #[test]
 fn bad_definitions_are_refused_and_nothing_is_written() {
-    let place = registry();
-    place.ok(&["method", "add", "there"]);
+    let dir = registry();
+    dir.ok(&["method", "add", "there"]);
     let failures: Vec<_> = [
         &["method", "add", "there"][..],
         &["method", "add", " "],
@@ -111,19 +111,19 @@ fn bad_definitions_are_refused_and_nothing_is_written() {
         &["user", "add", "a\nb"],
     ]
     .iter()
-    .map(|arguments| place.run(arguments).failure())
+    .map(|arguments| dir.run(arguments).failure())
     .collect();
     insta::assert_debug_snapshot!(failures);
-    assert_eq!(place.ok(&["method", "list", "--json"]).lines().count(), 1);
-    assert_eq!(place.run(&["method", "add", "m", "--section", "content"]).failure().0, 2);
+    assert_eq!(dir.ok(&["method", "list", "--json"]).lines().count(), 1);
+    assert_eq!(dir.run(&["method", "add", "m", "--section", "content"]).failure().0, 2);
 }
 
 #[test]
 fn lists_are_tables_or_lines_of_json() {
-    let place = registry();
-    place.ok(&["user", "add", "ada", "--role", "editors"]);
-    place.ok(&["user", "add", "bob"]);
-    place.ok(&["section", "add", "content"]);
+    let dir = registry();
+    dir.ok(&["user", "add", "ada", "--role", "editors"]);
+    dir.ok(&["user", "add", "bob"]);
+    dir.ok(&["section", "add", "content"]);
     let mut listed = String::new();
     for arguments in [
         &["user", "list"][..],
@@ -132,7 +132,7 @@ fn lists_are_tables_or_lines_of_json() {
         &["section", "list", "--json"],
         &["token", "list"],
     ] {
-        listed.push_str(&place.ok(arguments));
+        listed.push_str(&dir.ok(arguments));
         listed.push_str("--\n");
     }
     insta::assert_snapshot!(listed);
@@ -140,13 +140,13 @@ fn lists_are_tables_or_lines_of_json() {
 
 #[test]
 fn other_databases_are_refused_without_showing_a_password() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     // One that is no database of ours, and one that nobody listens for.
     for (url, told) in [
         ("oracle://ada:hunter2@localhost/db", "sqlite:PATH"),
         ("postgres://ada:hunter2@127.0.0.1:1/db", "`postgres://ada@127.0.0.1:1/db`"),
     ] {
-        let (code, talk) = place.run(&["migrate", "--database", url]).failure();
+        let (code, talk) = dir.run(&["migrate", "--database", url]).failure();
         assert_eq!(code, 1);
         assert!(talk.contains(told) && !talk.contains("hunter2"), "{talk}");
     }
@@ -154,81 +154,81 @@ fn other_databases_are_refused_without_showing_a_password() {
 
 #[test]
 fn what_is_code_cannot_be_opened_redefined_or_called_open() {
-    let place = Place::new();
-    drop(place.serve(&["--demo"]));
+    let dir = TestDirectory::new();
+    drop(dir.serve(&["--demo"]));
     let database = ["--database", "sqlite:callgate-demo.db"];
-    let run = |arguments: &[&str]| place.run(&[arguments, &database].concat());
+    let run = |arguments: &[&str]| dir.run(&[arguments, &database].concat());
     let refused = run(&["method", "edit", "content.article.delete", "--no-sections"]);
     insta::assert_debug_snapshot!(refused.failure());
     assert_eq!(run(&["method", "edit", "user.get", "--param", "int $x"]).failure().0, 1);
-    place.sql("callgate-demo.db", "DELETE FROM section_actions");
-    let shown = run(&["method", "show", "cache.rebuild", "--caller", "reader"]).data();
+    dir.sql("callgate-demo.db", "DELETE FROM section_actions");
+    let shown = run(&["method", "show", "cache.rebuild", "--caller", "reader"]).stdout();
     assert!(!shown.contains("open to every") && !shown.contains("allowed"), "{shown}");
-    let removed = run(&["method", "remove", "cache.rebuild"]).talk();
+    let removed = run(&["method", "remove", "cache.rebuild"]).stderr();
     assert!(removed.contains("still serves it"), "{removed}");
 }
 
 #[test]
 fn an_edit_of_the_upstream_does_not_open_a_method() {
-    let place = registry();
-    place.ok(&["section", "add", "secret"]);
-    place.ok(&["user", "add", "ada"]);
-    place.ok(&["method", "add", "x", "--section", "secret:execute"]);
-    place.ok(&["method", "edit", "x", "--upstream", "legacy"]);
-    let shown = place.ok(&["method", "show", "x", "--caller", "ada"]);
+    let dir = registry();
+    dir.ok(&["section", "add", "secret"]);
+    dir.ok(&["user", "add", "ada"]);
+    dir.ok(&["method", "add", "x", "--section", "secret:execute"]);
+    dir.ok(&["method", "edit", "x", "--upstream", "legacy"]);
+    let shown = dir.ok(&["method", "show", "x", "--caller", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
     // Nor does losing the action.
-    place.sql("callgate.db", "DELETE FROM section_actions");
-    let shown = place.ok(&["method", "show", "x", "--caller", "ada"]);
+    dir.sql("callgate.db", "DELETE FROM section_actions");
+    let shown = dir.ok(&["method", "show", "x", "--caller", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
-    assert!(place.ok(&["method", "list"]).contains("secret:closed"));
+    assert!(dir.ok(&["method", "list"]).contains("secret:closed"));
 }
 
 #[test]
 fn lists_say_what_has_become_of_each_row_and_keep_to_their_lines() {
-    let place = registry();
-    place.sql(
+    let dir = registry();
+    dir.sql(
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, exposed, safety) VALUES
             ('bad', 1, 'bogus'), ('dup', 1, NULL), ('dup', 1, NULL), ('hidden', 0, NULL),
             ('line' || char(10) || 'break', 1, NULL)",
     );
-    insta::assert_snapshot!(place.ok(&["method", "list"]));
-    let removed = place.run(&["method", "remove", "dup"]).talk();
+    insta::assert_snapshot!(dir.ok(&["method", "list"]));
+    let removed = dir.run(&["method", "remove", "dup"]).stderr();
     assert!(removed.contains("2 rows"), "{removed}");
 }
 
 #[test]
 fn a_tokens_life_has_bounds() {
-    let place = registry();
-    place.ok(&["user", "add", "ada"]);
+    let dir = registry();
+    dir.ok(&["user", "add", "ada"]);
     for life in ["0s", "9000years"] {
-        assert_eq!(place.run(&["token", "create", "ada", "--expires-in", life]).failure().0, 2);
+        assert_eq!(dir.run(&["token", "create", "ada", "--expires-in", life]).failure().0, 2);
     }
-    place.sql(
+    dir.sql(
         "callgate.db",
         "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
          VALUES (1, 'far', 'x', 0, 9000000000000000000)",
     );
-    assert!(place.ok(&["token", "list"]).contains("9999-12-31"));
+    assert!(dir.ok(&["token", "list"]).contains("9999-12-31"));
 }
 
 #[test]
 fn database_errors_say_which_and_what_to_do() {
-    let place = Place::new();
-    place.write("text.db", &"not a database at all, only text ".repeat(40));
-    drop(place.serve(&["--demo"]));
-    place.sql("taken.db", "CREATE TABLE users (a TEXT)");
+    let dir = TestDirectory::new();
+    dir.write("text.db", &"not a database at all, only text ".repeat(40));
+    drop(dir.serve(&["--demo"]));
+    dir.sql("taken.db", "CREATE TABLE users (a TEXT)");
     let failures: Vec<_> = [
         ["user", "list", "--database", "sqlite:text.db"],
         ["user", "list", "--database", "sqlite:none/x.db"],
         ["user", "list", "--preset", "drupal"],
     ]
     .iter()
-    .map(|arguments| place.run(arguments).failure())
+    .map(|arguments| dir.run(arguments).failure())
     .chain([
-        place.run(&["migrate", "--database", "sqlite:none/x.db"]).failure(),
-        place.run(&["migrate", "--database", "sqlite:taken.db"]).failure(),
+        dir.run(&["migrate", "--database", "sqlite:none/x.db"]).failure(),
+        dir.run(&["migrate", "--database", "sqlite:taken.db"]).failure(),
     ])
     .collect();
     insta::assert_debug_snapshot!(failures);

@@ -5,7 +5,7 @@ mod servers;
 use serde_json::json;
 
 use super::fake::FakeService;
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 const FESTI: &str = "festi.db";
 
@@ -26,15 +26,15 @@ const USER_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/us
 
 const ATTACHED: [&str; 4] = ["--preset", "festi", "--attach", "sqlite:festi.db"];
 
-fn application() -> Place {
-    let place = Place::new();
-    place.sql(FESTI, APPLICATION);
-    place.ok(&[&["migrate"], &ATTACHED[..]].concat());
-    place
+fn application() -> TestDirectory {
+    let dir = TestDirectory::new();
+    dir.sql(FESTI, APPLICATION);
+    dir.ok(&[&["migrate"], &ATTACHED[..]].concat());
+    dir
 }
 
-fn served(place: &Place, more: &[&str]) -> Server {
-    place.serve(&[&ATTACHED, more].concat())
+fn served(dir: &TestDirectory, more: &[&str]) -> Server {
+    dir.serve(&[&ATTACHED, more].concat())
 }
 
 fn sees(server: &Server, token: &str, tool: &str) -> bool {
@@ -45,29 +45,29 @@ fn status(server: &Server, token: &str) -> u16 {
     server.get(token, "/mcp/tools/list").status
 }
 
-fn ok(place: &Place, arguments: &[&str]) -> String {
-    place.ok(&[arguments, &ATTACHED].concat())
+fn ok(dir: &TestDirectory, arguments: &[&str]) -> String {
+    dir.ok(&[arguments, &ATTACHED].concat())
 }
 
-fn refused(place: &Place, arguments: &[&str]) -> String {
-    let (code, talk) = place.run(&[arguments, &ATTACHED].concat()).failure();
+fn refused(dir: &TestDirectory, arguments: &[&str]) -> String {
+    let (code, talk) = dir.run(&[arguments, &ATTACHED].concat()).failure();
     assert_eq!(code, 1, "{talk}");
     talk
 }
 
 #[test]
 fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
-    let place = application();
-    place.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
-    let server = served(&place, &[]);
+    let dir = application();
+    dir.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
+    let server = served(&dir, &[]);
     let (root, ada) = ("token-of-root", "token-of-ada");
     let seen = |server: &Server| [root, ada].map(|token| sees(server, token, "deleteUser"));
     // The row names a section that is not there, which closes it.
     assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
     for (sql, marker) in [(SECTION, "With a section."), (ACTION, "With an action.")] {
-        place.sql(FESTI, sql);
+        dir.sql(FESTI, sql);
         // Nobody has anything on the section yet. What is written later is seen no earlier.
-        place.sql(
+        dir.sql(
             FESTI,
             &format!(
                 "UPDATE rpc_methods SET description = '{marker}' WHERE method = 'getUserInfo'"
@@ -78,26 +78,26 @@ fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
         });
         assert_eq!(seen(&server), [false, false]);
     }
-    place.sql(FESTI, ROLE_GRANT);
+    dir.sql(FESTI, ROLE_GRANT);
     server.until("the role's grant counts", |server| seen(server) == [true, false]);
-    place.sql(FESTI, USER_GRANT);
+    dir.sql(FESTI, USER_GRANT);
     server.until("the user's grant counts", |server| seen(server) == [true, true]);
-    place.sql(FESTI, "UPDATE festi_sections_user_permission SET value = 0");
+    dir.sql(FESTI, "UPDATE festi_sections_user_permission SET value = 0");
     server.until("a user's 0 denies", |server| !sees(server, ada, "deleteUser"));
-    place.sql(
+    dir.sql(
         FESTI,
         "INSERT INTO rpc_methods (plugin, method, rpc_method, params)
          VALUES ('Log', 'get', 'getLog', '[\"int[] $ids\"]')",
     );
     server.until("the method is listed", |server| sees(server, ada, "getLog"));
-    place.sql(FESTI, "DELETE FROM rpc_methods WHERE rpc_method = 'getLog'");
+    dir.sql(FESTI, "DELETE FROM rpc_methods WHERE rpc_method = 'getLog'");
     server.until("the method is gone", |server| !sees(server, ada, "getLog"));
 }
 
 #[test]
 fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
-    let place = application();
-    let server = served(&place, &[]);
+    let dir = application();
+    let server = served(&dir, &[]);
     assert_eq!([status(&server, "token-of-ada"), status(&server, "token-of-eve")], [200, 401]);
     assert_eq!(status(&server, ""), 401, "the preset needs a token");
     let with = |header: &str| {
@@ -115,27 +115,27 @@ fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
         [401; 2]
     );
     assert_eq!(server.get("", "/mcp/tools/list?token=token-of-ada").status, 401);
-    place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'ada'");
+    dir.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'ada'");
     server.until("the new token counts", |server| status(server, "another") == 200);
     server.until("the old token is dead", |server| status(server, "token-of-ada") == 401);
-    place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'eve'");
+    dir.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'eve'");
     server.until("what two have is nobody's", |server| status(server, "another") == 401);
 }
 
 #[test]
 fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_along() {
-    let place = application();
+    let dir = application();
     let festi = FakeService::service(|method, params| Some(json!([method, params])));
-    place.write(
+    dir.write(
         "callgate.toml",
         &format!(
             "[upstreams.default]\nurl = \"{}\"\npass_caller = {{ token = \"X-Authorization\" }}\n",
             festi.url("/rpc/")
         ),
     );
-    let own = ok(&place, &["token", "create", "ada"]);
-    assert!(ok(&place, &["token", "list"]).contains("ada"));
-    let server = served(&place, &[]);
+    let own = ok(&dir, &["token", "create", "ada"]);
+    assert!(ok(&dir, &["token", "list"]).contains("ada"));
+    let server = served(&dir, &[]);
     assert_eq!(server.tools(own.trim()), ["getProjects", "getUserInfo"]);
     let with = "X-Authorization: token-of-ada\r\n";
     let body = json!({"name": "getUserInfo", "arguments": {"idUser": 5}}).to_string();
@@ -154,12 +154,12 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
 
 #[test]
 fn b40_d14_festis_settings_count_and_ours_where_it_has_none() {
-    let place = application();
-    let all = ok(&place, &["settings", "get"]);
+    let dir = application();
+    let all = ok(&dir, &["settings", "get"]);
     assert!(all.contains("site") && all.contains("FESTI_MCP") && !all.contains("mail"), "{all}");
-    ok(&place, &["settings", "set", "mcp_tools_prefix", "SITE"]);
-    insta::assert_snapshot!(refused(&place, &["settings", "set", "mcp_server_name", "mine"]));
-    let server = served(&place, &[]);
+    ok(&dir, &["settings", "set", "mcp_tools_prefix", "SITE"]);
+    insta::assert_snapshot!(refused(&dir, &["settings", "set", "mcp_server_name", "mine"]));
+    let server = served(&dir, &[]);
     let name = || {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
@@ -171,14 +171,14 @@ fn b40_d14_festis_settings_count_and_ours_where_it_has_none() {
         reply.body
     };
     assert!(name().contains("\"site\""));
-    place.sql(FESTI, "UPDATE festi_settings SET value = 'renamed' WHERE name = 'mcp_server_name'");
+    dir.sql(FESTI, "UPDATE festi_settings SET value = 'renamed' WHERE name = 'mcp_server_name'");
     server.until("the setting counts", |_| name().contains("\"renamed\""));
 }
 
 #[test]
 fn d17_an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
-    let place = application();
-    place.write(
+    let dir = application();
+    dir.write(
         "overlay.toml",
         r#"
         [[methods]]
@@ -194,43 +194,43 @@ fn d17_an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file()
         "#,
     );
     let overlay = ["--overlay", "overlay.toml"];
-    let run = |arguments: &[&str]| ok(&place, &[arguments, &overlay].concat());
+    let run = |arguments: &[&str]| ok(&dir, &[arguments, &overlay].concat());
     run(&["method", "edit", "getUserInfo", "--title", "Of ours", "--tool-name", "user_info"]);
     let shown = run(&["method", "show", "getUserInfo", "--caller", "ada"]);
     insta::assert_snapshot!(shown);
     assert!(!run(&["method", "list"]).contains("gone"));
     run(&["method", "edit", "getUserInfo", "--hidden"]);
     assert!(!run(&["lint", "--json"]).contains("user_info"));
-    let removed = place.run(&[&["method", "remove", "getUserInfo"], &ATTACHED[..]].concat());
+    let removed = dir.run(&[&["method", "remove", "getUserInfo"], &ATTACHED[..]].concat());
     assert_eq!(
-        removed.talk(),
+        removed.stderr(),
         "removed what the registry said of `getUserInfo`; Festi still has it\n"
     );
-    assert!(ok(&place, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
+    assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
     // Festi changes what nobody else says.
-    place.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
-    assert!(ok(&place, &["method", "show", "getUserInfo"]).contains("Finds."));
+    dir.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
+    assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Finds."));
 }
 
 #[test]
 fn methods_of_our_own_stand_beside_and_are_protected_by_sections_of_either() {
-    let place = application();
-    place.sql(FESTI, SECTION);
-    place.sql(FESTI, ROLE_GRANT);
-    let add = |id: &str, section: &str| ok(&place, &["method", "add", id, "--section", section]);
-    ok(&place, &["section", "add", "reports"]);
+    let dir = application();
+    dir.sql(FESTI, SECTION);
+    dir.sql(FESTI, ROLE_GRANT);
+    let add = |id: &str, section: &str| ok(&dir, &["method", "add", id, "--section", section]);
+    ok(&dir, &["section", "add", "reports"]);
     add("report.users", "user_management:execute");
     add("report.sales", "reports:read");
-    ok(&place, &["grant", "--user", "ada", "reports", "read"]);
-    let server = served(&place, &[]);
+    ok(&dir, &["grant", "--user", "ada", "reports", "read"]);
+    let server = served(&dir, &[]);
     assert_eq!(server.tools("token-of-root"), ["getProjects", "getUserInfo", "report.users"]);
     assert_eq!(server.tools("token-of-ada"), ["getProjects", "getUserInfo", "report.sales"]);
 }
 
 #[test]
 fn what_is_festis_is_refused_with_the_table_that_says_it() {
-    let place = application();
-    place.sql(FESTI, SECTION);
+    let dir = application();
+    dir.sql(FESTI, SECTION);
     let said: Vec<String> = [
         &["user", "add", "carol"][..],
         &["grant", "--user", "ada", "user_management", "read"],
@@ -242,23 +242,23 @@ fn what_is_festis_is_refused_with_the_table_that_says_it() {
         &["method", "remove", "deleteUser"],
     ]
     .iter()
-    .map(|arguments| refused(&place, arguments))
+    .map(|arguments| refused(&dir, arguments))
     .collect();
     insta::assert_snapshot!(said.join(""));
 }
 
 #[test]
 fn what_cannot_be_attached_is_told_with_what_to_do() {
-    let place = application();
-    place.sql("other.db", "CREATE TABLE rpc_methods (id INTEGER, rpc_method TEXT)");
-    place.sql("prefixed.db", APPLICATION);
-    place.sql("prefixed.db", "ALTER TABLE festi_section_actions RENAME TO my_section_actions");
-    place.sql("renamed.db", APPLICATION);
+    let dir = application();
+    dir.sql("other.db", "CREATE TABLE rpc_methods (id INTEGER, rpc_method TEXT)");
+    dir.sql("prefixed.db", APPLICATION);
+    dir.sql("prefixed.db", "ALTER TABLE festi_section_actions RENAME TO my_section_actions");
+    dir.sql("renamed.db", APPLICATION);
     for table in ["sections", "section_actions"] {
-        place.sql("renamed.db", &format!("ALTER TABLE festi_{table} RENAME TO my_{table}"));
+        dir.sql("renamed.db", &format!("ALTER TABLE festi_{table} RENAME TO my_{table}"));
     }
-    place.ok(&["migrate", "--database", "sqlite:users.db"]);
-    place.ok(&["user", "add", "carol", "--database", "sqlite:users.db"]);
+    dir.ok(&["migrate", "--database", "sqlite:users.db"]);
+    dir.ok(&["user", "add", "carol", "--database", "sqlite:users.db"]);
     let told: Vec<String> = [
         &["method", "list", "--preset", "festi", "--attach", "sqlite:none.db"][..],
         &["method", "list", "--preset", "festi", "--attach", "sqlite:other.db"],
@@ -271,7 +271,7 @@ fn what_cannot_be_attached_is_told_with_what_to_do() {
     ]
     .iter()
     .map(|arguments| {
-        let (code, talk) = place.run(arguments).failure();
+        let (code, talk) = dir.run(arguments).failure();
         assert_eq!(code, 1, "{talk}");
         talk
     })
@@ -282,10 +282,10 @@ fn what_cannot_be_attached_is_told_with_what_to_do() {
 
 #[test]
 fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
-    let place = application();
-    ok(&place, &["token", "create", "ada"]);
-    std::fs::rename(place.path(FESTI), place.path("away.db")).unwrap();
-    refused(&place, &["token", "list"]);
+    let dir = application();
+    ok(&dir, &["token", "create", "ada"]);
+    std::fs::rename(dir.path(FESTI), dir.path("away.db")).unwrap();
+    refused(&dir, &["token", "list"]);
     for command in [
         &["token", "revoke", "1"][..],
         &["keys", "rotate", "--now"],
@@ -294,41 +294,41 @@ fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
         &["upstream", "list"],
         &["upstream", "show", "php"],
     ] {
-        ok(&place, command);
+        ok(&dir, command);
     }
-    let removed = place.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat());
-    assert!(removed.0.status.success(), "{}", removed.talk());
-    assert!(removed.talk().contains("note: which methods name it is not known"));
+    let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat());
+    assert!(removed.0.status.success(), "{}", removed.stderr());
+    assert!(removed.stderr().contains("note: which methods name it is not known"));
 }
 
 #[test]
 fn a_registry_beside_festi_is_not_served_alone_and_gets_no_users_of_its_own() {
-    let place = application();
+    let dir = application();
     // As somebody would who is told that a token is needed.
-    let ran = place.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
+    let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
     let (_, talk) = ran.failure();
     let hint = "callgate token create USER --database sqlite:callgate.db --preset festi --attach \
                 sqlite:festi.db";
     assert!(talk.contains(hint), "{talk}");
     let import = ["import", "festi", "sqlite:festi.db", "--users"];
     let told = [
-        place.run(&["serve"]).failure(),
-        place.run(&["call", "removeUser"]).failure(),
-        place.run(&["user", "add", "carol"]).failure(),
-        place.run(&import).failure(),
-        place.run(&[&import, &ATTACHED[..]].concat()).failure(),
+        dir.run(&["serve"]).failure(),
+        dir.run(&["call", "removeUser"]).failure(),
+        dir.run(&["user", "add", "carol"]).failure(),
+        dir.run(&import).failure(),
+        dir.run(&[&import, &ATTACHED[..]].concat()).failure(),
     ]
     .map(|(code, talk)| format!("{code}: {talk}"));
     insta::assert_snapshot!(told.join(""));
-    ok(&place, &["token", "create", "ada"]);
+    ok(&dir, &["token", "create", "ada"]);
 }
 
 #[test]
 fn a_password_that_everybody_can_see_is_warned_of() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let url = "mysql://ada:s3cret@127.0.0.1:1/site";
-    let attached = place.run(&["method", "list", "--preset", "festi", "--attach", url]).talk();
-    let imported = place.run(&["import", "festi", url]).talk();
+    let attached = dir.run(&["method", "list", "--preset", "festi", "--attach", url]).stderr();
+    let imported = dir.run(&["import", "festi", url]).stderr();
     assert!(!attached.contains("s3cret") && !imported.contains("s3cret"));
     let seen = "warning: everybody on this machine can see the password in";
     let said = format!("{seen} `--attach`; set `CALLGATE_ATTACH_PASSWORD` or");
@@ -339,23 +339,23 @@ fn a_password_that_everybody_can_see_is_warned_of() {
 
 #[test]
 fn nothing_is_written_to_festis_database_and_no_secret_is_told() {
-    let place = application();
+    let dir = application();
     // A name that is not simply the id: it is remembered, beside.
-    place.sql(
+    dir.sql(
         FESTI,
         "INSERT INTO rpc_methods (plugin, method, rpc_method) VALUES ('A', 'b', 'a.b c')",
     );
-    let before = std::fs::read(place.path(FESTI)).unwrap();
-    let server = served(&place, &[]);
+    let before = std::fs::read(dir.path(FESTI)).unwrap();
+    let server = served(&dir, &[]);
     assert!(sees(&server, "token-of-ada", "a.b c"));
     server.signal("-TERM");
-    let (code, log) = server.ended();
+    let (code, log) = server.wait_for_exit();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("s3cret") && !log.contains("token-of"), "{log}");
     for command in [&["lint"][..], &["export"], &["method", "list"], &["user", "list"]] {
-        let ran = place.run(&[command, &ATTACHED].concat());
-        let told = format!("{}{}", ran.data(), ran.talk());
+        let ran = dir.run(&[command, &ATTACHED].concat());
+        let told = format!("{}{}", ran.stdout(), ran.stderr());
         assert!(!told.contains("s3cret") && !told.contains("token-of"), "{told}");
     }
-    assert_eq!(std::fs::read(place.path(FESTI)).unwrap(), before);
+    assert_eq!(std::fs::read(dir.path(FESTI)).unwrap(), before);
 }

@@ -2,19 +2,20 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Place, Reply, Server};
+use super::http_client::HttpResponse;
+use super::support::{Server, TestDirectory};
 
 const DB: &str = "callgate-demo.db";
 
-fn take_away(place: &Place) {
-    std::fs::rename(place.path(DB), place.path("aside.db")).unwrap();
+fn take_away(dir: &TestDirectory) {
+    std::fs::rename(dir.path(DB), dir.path("aside.db")).unwrap();
 }
 
-fn bring_back(place: &Place) {
-    std::fs::rename(place.path("aside.db"), place.path(DB)).unwrap();
+fn bring_back(dir: &TestDirectory) {
+    std::fs::rename(dir.path("aside.db"), dir.path(DB)).unwrap();
 }
 
-fn ready(server: &Server) -> Reply {
+fn ready(server: &Server) -> HttpResponse {
     server.get("", "/readyz")
 }
 
@@ -23,7 +24,7 @@ fn is_ready(server: &Server) -> bool {
 }
 
 /// All faces, as they answer a token.
-fn faces(server: &Server, token: &str) -> Vec<Reply> {
+fn faces(server: &Server, token: &str) -> Vec<HttpResponse> {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"cache.rebuild"}"#;
     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
         "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -38,11 +39,11 @@ fn faces(server: &Server, token: &str) -> Vec<Reply> {
 
 #[test]
 fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let (admin, reader) = (server.token("admin"), server.token("reader"));
     server.tools(&admin);
-    take_away(&place);
+    take_away(&dir);
     server.until("it says so", |server| !is_ready(server));
     let reply = ready(&server);
     assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("stale")));
@@ -56,13 +57,13 @@ fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
     }
     assert_eq!(server.get("", "/mcp/tools/list").status, 200, "who needs no token is served");
     assert_eq!(server.get("", "/healthz").status, 200);
-    bring_back(&place);
+    bring_back(&dir);
     server.until("it is ready again", is_ready);
     for reply in faces(&server, &reader) {
         assert_ne!(reply.status, 503, "{}", reply.body);
     }
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     for words in ["registry unavailable", "registry available again"] {
         assert_eq!(log.matches(words).count(), 1, "{log}");
     }
@@ -71,12 +72,12 @@ fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
 
 #[test]
 fn without_grace_callers_with_a_token_are_put_off_in_the_form_of_each_face() {
-    let place = Place::new();
-    let server = place.serve(&["--demo", "--token-grace-seconds", "0"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo", "--token-grace-seconds", "0"]);
     let admin = server.token("admin");
     server.tools(&admin);
-    take_away(&place);
-    let refuses = |reply: &Reply| {
+    take_away(&dir);
+    let refuses = |reply: &HttpResponse| {
         let reason = reply.json()["reason"].as_str().unwrap_or_default().to_owned();
         reason.ends_with("callers with a token are refused")
     };
@@ -90,19 +91,19 @@ fn without_grace_callers_with_a_token_are_put_off_in_the_form_of_each_face() {
         .collect();
     insta::assert_debug_snapshot!(replies);
     assert_eq!(server.get("", "/mcp/tools/list").status, 200, "who needs no token is served");
-    bring_back(&place);
+    bring_back(&dir);
     server.until("it is ready again", is_ready);
     assert_eq!(server.get(&admin, "/mcp/tools/list").status, 200);
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     let words = "refusing callers with a token";
     assert_eq!(log.matches(words).count(), 1, "{log}");
 }
 
 #[test]
 fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let open = |server: &Server| {
         let reply = faces(server, &admin).pop().unwrap();
@@ -110,7 +111,7 @@ fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
         reply.header("mcp-session-id").unwrap().to_owned()
     };
     let before = open(&server);
-    take_away(&place);
+    take_away(&dir);
     server.until("it says so", |server| !is_ready(server));
     let level =
         r#"{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"error"}}"#;
@@ -127,7 +128,7 @@ fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
             assert!(reply.body.contains("the session's state cannot be stored"), "{}", reply.body);
         }
     }
-    bring_back(&place);
+    bring_back(&dir);
     server.until("it is ready again", is_ready);
     assert_eq!(ask(&server, "POST /mcp", &during, level).status, 200);
     assert_eq!(ask(&server, "DELETE /mcp", &before, "").status, 204, "it had not ended");
@@ -135,16 +136,16 @@ fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
 
 #[test]
 fn an_edit_of_a_registry_that_is_away_says_what_failed() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    std::fs::rename(place.path("callgate.db"), place.path("aside.db")).unwrap();
-    insta::assert_debug_snapshot!(place.run(&["user", "add", "ada"]).failure());
-    assert!(!place.path("callgate.db").exists(), "no new one is made instead");
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    std::fs::rename(dir.path("callgate.db"), dir.path("aside.db")).unwrap();
+    insta::assert_debug_snapshot!(dir.run(&["user", "add", "ada"]).failure());
+    assert!(!dir.path("callgate.db").exists(), "no new one is made instead");
 }
 
 #[test]
 fn serve_does_not_start_without_its_database() {
-    let place = Place::new();
-    let ran = place.run(&["serve", "--listen", "127.0.0.1:0", "--database", "sqlite:none/r.db"]);
+    let dir = TestDirectory::new();
+    let ran = dir.run(&["serve", "--listen", "127.0.0.1:0", "--database", "sqlite:none/r.db"]);
     insta::assert_debug_snapshot!(ran.failure());
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::clients::everything::fixed_port;
 use super::front::Front;
-use super::support::{PATIENCE, Place, Server};
+use super::support::{Server, TIMEOUT, TestDirectory};
 
 const TOKEN: &str = "cg_never_to_be_seen";
 
@@ -91,25 +91,25 @@ pub(crate) fn is_running(process: &str) -> bool {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        assert!(started.elapsed() < TIMEOUT, "never: {what}");
         std::thread::yield_now();
     }
 }
 
 /// A bridge to the demo.
-pub(crate) fn to_demo(place: &Place, server: &Server, arguments: &[&str]) -> Bridge {
+pub(crate) fn to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) -> Bridge {
     let port = server.address().port().to_string();
     let all = [&["bridge", "--port", &port], arguments].concat();
-    let mut command = place.command(&all);
+    let mut command = dir.command(&all);
     command.env("CALLGATE_TOKEN", server.token("admin"));
     Bridge::start(command)
 }
 
 #[test]
 fn b65_without_options_it_connects_to_this_machine() {
-    let place = Place::new();
-    place.write("callgate.toml", "this is no configuration");
-    let mut command = place.command(&["bridge"]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "this is no configuration");
+    let mut command = dir.command(&["bridge"]);
     command.env("CALLGATE_NONSENSE", "1");
     let mut bridge = Bridge::start(command);
     bridge.send("nonsense");
@@ -121,9 +121,9 @@ fn b65_without_options_it_connects_to_this_machine() {
 
 #[test]
 fn b65_options_in_any_order_make_the_url() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let url = |arguments: &[&str]| {
-        let mut bridge = Bridge::start(place.command(&[&["bridge"], arguments].concat()));
+        let mut bridge = Bridge::start(dir.command(&[&["bridge"], arguments].concat()));
         let answer = bridge.ask(1, "tools/call", &json!({}));
         answer["error"]["data"]["url"].as_str().unwrap().to_owned()
     };
@@ -139,7 +139,7 @@ fn b65_options_in_any_order_make_the_url() {
 
 #[test]
 fn b65_wrong_options_are_refused_without_their_secrets() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     for (arguments, code, words) in [
         (&["--url", "ftp://s3cret/"][..], 1, "expected a URL such as"),
         (&["--url", "http://me:s3cret@localhost/"], 1, "must not contain a user"),
@@ -171,7 +171,7 @@ fn b65_wrong_options_are_refused_without_their_secrets() {
         (&["--config", "x.toml"], 2, "'--config' does nothing for 'bridge'"),
         (&["--preset", "festi"], 2, "'--preset' does nothing for 'bridge'"),
     ] {
-        let ran = place.run(&[&["bridge"], arguments].concat());
+        let ran = dir.run(&[&["bridge"], arguments].concat());
         let (found, talk) = ran.failure();
         assert_eq!(found, code, "{talk}");
         assert!(talk.contains(words) && !talk.contains("s3cret"), "{arguments:?}: {talk}");
@@ -180,13 +180,13 @@ fn b65_wrong_options_are_refused_without_their_secrets() {
 
 #[test]
 fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let token = server.token("admin");
-    place.write("token", &format!("{token}\r\n"));
+    dir.write("token", &format!("{token}\r\n"));
     let port = server.address().port().to_string();
     let tools = |arguments: &[&str], variable: Option<&str>| {
-        let mut command = place.command(&[&["bridge", "--port", &port], arguments].concat());
+        let mut command = dir.command(&[&["bridge", "--port", &port], arguments].concat());
         command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
         let mut bridge = Bridge::start(command);
         let answer = bridge.ask(1, "tools/list", &json!({}));
@@ -211,11 +211,11 @@ fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
 
 #[test]
 fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
-    let place = Place::new();
-    let server = place.serve(&["--demo", "--require-auth"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
     let talk = |arguments: &[&str], variable: Option<&str>| {
-        let mut command = place.command(&[&["bridge", "--port", &port], arguments].concat());
+        let mut command = dir.command(&[&["bridge", "--port", &port], arguments].concat());
         command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
         let mut bridge = Bridge::start(command);
         assert!(bridge.ask(1, "initialize", &json!({})).get("error").is_some());
@@ -243,15 +243,15 @@ fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
 
 #[test]
 fn b66_a_token_that_is_made_for_the_demo_outlives_its_start() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let create = ["token", "create", "admin", "--database", "sqlite:callgate-demo.db"];
-    let token = place.ok(&create).trim().to_owned();
+    let token = dir.ok(&create).trim().to_owned();
     let expected = server.tools(&server.token("admin")).len();
     drop(server);
-    let server = place.serve(&["--demo"]);
+    let server = dir.serve(&["--demo"]);
     let port = server.address().port().to_string();
-    let mut command = place.command(&["bridge", "--port", &port]);
+    let mut command = dir.command(&["bridge", "--port", &port]);
     command.env("CALLGATE_TOKEN", token);
     let tools = Bridge::start(command).ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), expected);
@@ -260,10 +260,10 @@ fn b66_a_token_that_is_made_for_the_demo_outlives_its_start() {
 
 #[test]
 fn b66_no_token_is_ever_printed() {
-    let place = Place::new();
-    let server = place.serve(&["--demo", "--require-auth"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
-    let mut command = place.command(&["bridge", "--port", &port, "--token", TOKEN]);
+    let mut command = dir.command(&["bridge", "--port", &port, "--token", TOKEN]);
     command.env("CALLGATE_LOG", "trace");
     let mut bridge = Bridge::start(command);
     let refused = bridge.ask(1, "tools/list", &json!({}));
@@ -277,21 +277,21 @@ fn b66_no_token_is_ever_printed() {
 
 #[test]
 fn users_19_a_header_that_was_split_at_its_spaces_arrives_whole() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let (token, port) = (server.token("admin"), server.address().port().to_string());
     let arguments =
         ["bridge", "--header", "Authorization:", "Bearer", &token, "X-A:b", "--port", &port];
-    let mut bridge = Bridge::start(place.command(&arguments));
+    let mut bridge = Bridge::start(dir.command(&arguments));
     let tools = bridge.ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), server.tools(&token).len());
 }
 
 #[test]
 fn users_16_a_server_that_is_not_there_is_an_error_in_time() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let port = fixed_port().to_string();
-    let mut bridge = Bridge::start(place.command(&["bridge", "--port", &port]));
+    let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
     let started = Instant::now();
     let error =
         bridge.ask(1, "initialize", &json!({"protocolVersion": "2025-06-18"}))["error"].clone();
@@ -306,12 +306,11 @@ fn users_16_a_server_that_is_not_there_is_an_error_in_time() {
 
 #[test]
 fn users_16_a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let listen = format!("127.0.0.1:{}", fixed_port());
-    let serve =
-        || Server::start(place.command(&["serve", "--json", "--demo", "--listen", &listen]));
+    let serve = || Server::start(dir.command(&["serve", "--json", "--demo", "--listen", &listen]));
     let port = listen.rsplit(':').next().unwrap();
-    let mut bridge = Bridge::start(place.command(&["bridge", "--port", port]));
+    let mut bridge = Bridge::start(dir.command(&["bridge", "--port", port]));
     bridge.send(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}"#,
     );
@@ -329,9 +328,9 @@ fn users_16_a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_fo
 
 #[test]
 fn users_17_it_goes_with_its_client_whatever_is_under_way() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let mut bridge = to_demo(&place, &server, &[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let mut bridge = to_demo(&dir, &server, &[]);
     bridge.initialize();
     let call = json!({"name": "report_yearly", "arguments": {"seconds": 20}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
@@ -348,9 +347,9 @@ fn users_17_it_goes_with_its_client_whatever_is_under_way() {
 
 #[test]
 fn users_17_it_stops_when_it_is_told_to() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let mut bridge = to_demo(&place, &server, &[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let mut bridge = to_demo(&dir, &server, &[]);
     bridge.initialize();
     let id = bridge.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -361,18 +360,18 @@ fn users_17_it_stops_when_it_is_told_to() {
 #[cfg(unix)]
 #[test]
 fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
-    let place = Place::new();
-    let made = Command::new("mkfifo").arg(place.path("input")).status().unwrap();
+    let dir = TestDirectory::new();
+    let made = Command::new("mkfifo").arg(dir.path("input")).status().unwrap();
     assert!(made.success());
     let script = "\"$0\" bridge <input >output & echo $!; read line";
     let mut shell = Command::new("sh");
-    shell.args(["-c", script, env!("CARGO_BIN_EXE_callgate")]).current_dir(place.path(""));
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_callgate")]).current_dir(dir.path(""));
     let mut shell = Bridge::start(shell);
     let process = shell.next().to_string();
-    let mut input = std::fs::OpenOptions::new().write(true).open(place.path("input")).unwrap();
+    let mut input = std::fs::OpenOptions::new().write(true).open(dir.path("input")).unwrap();
     writeln!(input, "nonsense").unwrap();
     until("it runs", || {
-        std::fs::read_to_string(place.path("output")).is_ok_and(|text| text.contains("-32700"))
+        std::fs::read_to_string(dir.path("output")).is_ok_and(|text| text.contains("-32700"))
     });
     assert!(is_running(&process));
     drop(shell);
@@ -382,16 +381,16 @@ fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_no
 
 #[test]
 fn b65_https_with_an_authority_of_ones_own() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let front = Front::secure(server.address());
-    place.write("ca.pem", front.authority.as_deref().unwrap());
+    dir.write("ca.pem", front.authority.as_deref().unwrap());
     let port = front.port().to_string();
     let arguments = ["bridge", "--protocol", "https", "--port", &port, "--path", "/mcp"];
     let mut bridge =
-        Bridge::start(place.command(&[&arguments[..], &["--ca-file", "ca.pem"]].concat()));
+        Bridge::start(dir.command(&[&arguments[..], &["--ca-file", "ca.pem"]].concat()));
     assert_eq!(bridge.initialize()["result"]["serverInfo"]["name"], "callgate");
-    let mut stranger = Bridge::start(place.command(&arguments));
+    let mut stranger = Bridge::start(dir.command(&arguments));
     let refused = stranger.ask(1, "initialize", &json!({}))["error"]["message"].to_string();
     assert!(refused.contains("--ca-file"), "{refused}");
 }

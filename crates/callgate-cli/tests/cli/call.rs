@@ -6,52 +6,52 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::fake::FakeService;
-use super::support::{Place, Ran};
+use super::support::{CommandOutput, TestDirectory};
 
 /// A registry with a service behind it that gives back its parameters.
-fn place() -> (Place, FakeService) {
+fn dir() -> (TestDirectory, FakeService) {
     let service = FakeService::service(|method, params| match method {
         "pet.name" => Some(json!("Rex")),
         "pet.get" => Some(json!({"id": params["id"], "name": "Rex"})),
         _ => None,
     });
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
-    place.ok(&["section", "add", "pets"]);
-    place.ok(&["user", "add", "ada"]);
-    place.ok(&["grant", "--user", "ada", "pets", "read"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
+    dir.ok(&["section", "add", "pets"]);
+    dir.ok(&["user", "add", "ada"]);
+    dir.ok(&["grant", "--user", "ada", "pets", "read"]);
     let get = ["method", "add", "pet.get", "--read-only", "--section", "pets:read"];
-    place.ok(&[&get[..], &["--param", "int $id", "--param", "bool $all = false"]].concat());
-    place.ok(&["method", "add", "pet.name", "--read-only"]);
-    place.ok(&["method", "add", "pet.lost", "--destructive"]);
-    (place, service)
+    dir.ok(&[&get[..], &["--param", "int $id", "--param", "bool $all = false"]].concat());
+    dir.ok(&["method", "add", "pet.name", "--read-only"]);
+    dir.ok(&["method", "add", "pet.lost", "--destructive"]);
+    (dir, service)
 }
 
-impl Place {
-    fn call(&self, arguments: &[&str]) -> Ran {
+impl TestDirectory {
+    fn call(&self, arguments: &[&str]) -> CommandOutput {
         self.run(&[&["call"], arguments].concat())
     }
 }
 
 #[test]
 fn a_tool_is_called_by_id_or_name_as_anybody_and_its_result_is_printed() {
-    let (place, service) = place();
-    assert_eq!(place.ok(&["call", "pet.name"]), "Rex\n", "a text as it is");
-    assert_eq!(place.ok(&["call", "pet_name", "{}"]), "Rex\n");
-    let result = place.ok(&["call", "pet.get", r#"{"id": 7}"#, "--user", "ada"]);
+    let (dir, service) = dir();
+    assert_eq!(dir.ok(&["call", "pet.name"]), "Rex\n", "a text as it is");
+    assert_eq!(dir.ok(&["call", "pet_name", "{}"]), "Rex\n");
+    let result = dir.ok(&["call", "pet.get", r#"{"id": 7}"#, "--user", "ada"]);
     assert_eq!(result, "{\"id\":7,\"name\":\"Rex\"}\n");
     let asked = service.log.requests();
     assert_eq!(asked.last().unwrap().body["params"], json!({"id": 7, "all": false}));
-    let whole = place.ok(&["call", "pet.name", "--json"]);
+    let whole = dir.ok(&["call", "pet.name", "--json"]);
     let whole: Value = serde_json::from_str(&whole).unwrap();
     assert_eq!(whole["content"], json!([{"type": "text", "text": "Rex"}]));
 }
 
 #[test]
 fn arguments_may_come_from_standard_input() {
-    let (place, _service) = place();
-    let mut command = place.command(&["call", "pet.get", "-", "--user", "ada"]);
+    let (dir, _service) = dir();
+    let mut command = dir.command(&["call", "pet.get", "-", "--user", "ada"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"{\n  \"id\": 8\n}\n").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -60,27 +60,27 @@ fn arguments_may_come_from_standard_input() {
 
 #[test]
 fn the_caller_is_a_user_a_token_or_nobody() {
-    let (place, _service) = place();
-    insta::assert_debug_snapshot!(place.call(&["pet.get", r#"{"id": 1}"#]).failure());
-    let token = place.ok(&["token", "create", "ada"]);
+    let (dir, _service) = dir();
+    insta::assert_debug_snapshot!(dir.call(&["pet.get", r#"{"id": 1}"#]).failure());
+    let token = dir.ok(&["token", "create", "ada"]);
     let with = |token: &str| {
-        let mut command = place.command(&["call", "pet.get", r#"{"id": 1}"#]);
-        Ran(command.env("CALLGATE_TOKEN", token).output().unwrap())
+        let mut command = dir.command(&["call", "pet.get", r#"{"id": 1}"#]);
+        CommandOutput(command.env("CALLGATE_TOKEN", token).output().unwrap())
     };
-    assert!(with(token.trim()).data().contains("Rex"));
+    assert!(with(token.trim()).stdout().contains("Rex"));
     let (code, talk) = with("cg_wrong").failure();
     assert_eq!(code, 1);
     assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
-    let url = std::fs::read_to_string(place.path("callgate.toml")).unwrap();
-    place.write("callgate.toml", &format!("require_auth = true\n{url}"));
-    assert!(place.call(&["pet.name"]).failure().1.contains("callers need a token here"));
-    assert_eq!(place.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
+    let url = std::fs::read_to_string(dir.path("callgate.toml")).unwrap();
+    dir.write("callgate.toml", &format!("require_auth = true\n{url}"));
+    assert!(dir.call(&["pet.name"]).failure().1.contains("callers need a token here"));
+    assert_eq!(dir.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
 }
 
 #[test]
 fn what_goes_wrong_is_told_with_what_to_do() {
-    let (place, service) = place();
-    place.ok(&["method", "add", "pet.secret", "--hidden"]);
+    let (dir, service) = dir();
+    dir.ok(&["method", "add", "pet.secret", "--hidden"]);
     let before = service.log.requests().len();
     let failures: Vec<(i32, String)> = [
         &["pet.nam"][..],
@@ -94,47 +94,47 @@ fn what_goes_wrong_is_told_with_what_to_do() {
         &["pet.name", "--user", "bob"],
     ]
     .iter()
-    .map(|arguments| place.call(arguments).failure())
+    .map(|arguments| dir.call(arguments).failure())
     .collect();
     insta::assert_debug_snapshot!(failures);
     assert_eq!(service.log.requests().len(), before, "nothing ran");
-    insta::assert_debug_snapshot!(place.call(&["pet.lost"]).failure());
-    let ran = place.call(&["pet.lost", "--json"]);
-    let whole: Value = serde_json::from_str(&ran.data()).unwrap();
+    insta::assert_debug_snapshot!(dir.call(&["pet.lost"]).failure());
+    let ran = dir.call(&["pet.lost", "--json"]);
+    let whole: Value = serde_json::from_str(&ran.stdout()).unwrap();
     assert_eq!((ran.0.status.code(), &whole["isError"]), (Some(1), &json!(true)));
 }
 
 #[test]
 fn a_service_that_is_away_is_told_with_its_cause() {
-    let (place, _service) = place();
-    place.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
-    let (code, talk) = place.call(&["pet.name"]).failure();
+    let (dir, _service) = dir();
+    dir.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
+    let (code, talk) = dir.call(&["pet.name"]).failure();
     assert_eq!(code, 1);
     assert!(talk.contains("cannot be reached") && talk.contains("connection refused"), "{talk}");
 }
 
 #[test]
 fn an_older_revision_in_the_settings_is_no_hindrance() {
-    let (place, _service) = place();
-    place.ok(&["settings", "set", "mcp_protocol_version", "2024-11-05"]);
-    assert_eq!(place.ok(&["call", "pet.name"]), "Rex\n");
+    let (dir, _service) = dir();
+    dir.ok(&["settings", "set", "mcp_protocol_version", "2024-11-05"]);
+    assert_eq!(dir.ok(&["call", "pet.name"]), "Rex\n");
 }
 
 #[test]
 fn a_server_that_is_running_can_be_called_too() {
-    let (place, _service) = place();
-    let token = place.ok(&["token", "create", "ada"]);
-    let server = place.serve(&[]);
+    let (dir, _service) = dir();
+    let token = dir.ok(&["token", "create", "ada"]);
+    let server = dir.serve(&[]);
     let url = format!("http://{}/mcp", server.address());
     // No registry is needed here.
-    let elsewhere = Place::new();
+    let elsewhere = TestDirectory::new();
     let call = |token: &str, arguments: &[&str]| {
         let mut command = elsewhere.command(&[&["call", "--url", &url], arguments].concat());
-        Ran(command.env("CALLGATE_TOKEN", token).output().unwrap())
+        CommandOutput(command.env("CALLGATE_TOKEN", token).output().unwrap())
     };
-    assert_eq!(call("", &["pet_name"]).data(), "Rex\n");
+    assert_eq!(call("", &["pet_name"]).stdout(), "Rex\n");
     let ran = call(token.trim(), &["pet_get", r#"{"id": 9}"#]);
-    assert_eq!(ran.data(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", ran.talk());
+    assert_eq!(ran.stdout(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", ran.stderr());
     let talks: Vec<String> = [
         call("", &["pet_get", r#"{"id": 9}"#]),
         call(token.trim(), &["pet_get", r#"{"id": "x"}"#]),

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::recorder::Recorder;
 use self::transcript::Transcript;
-use super::support::{PATIENCE, Place, Server};
+use super::support::{Server, TIMEOUT, TestDirectory};
 
 const DATABASE: &str = "sqlite:callgate-demo.db";
 const LEGACY: &str = "2025-11-25";
@@ -28,7 +28,7 @@ const MODERN: &str = "2026-07-28";
 
 /// The demo with small pages, a server of it, and a token that outlives the server.
 struct Demo {
-    place: Place,
+    dir: TestDirectory,
     server: Server,
     token: String,
 }
@@ -38,7 +38,7 @@ impl Demo {
     fn up_to(newest: &str) -> Self {
         let demo = Self::new();
         let cap = ["settings", "set", "mcp_protocol_version", newest];
-        demo.place.ok(&[&cap[..], &["--database", DATABASE]].concat());
+        demo.dir.ok(&[&cap[..], &["--database", DATABASE]].concat());
         demo.server.until("the cap counts", |server| {
             let found = server.get("", "/.well-known/mcp.json").json();
             found["protocol_versions"].as_array().unwrap().last().unwrap() == newest
@@ -47,21 +47,21 @@ impl Demo {
     }
 
     fn new() -> Self {
-        let place = Place::new();
-        let server = place.serve(&["--demo"]);
-        place.ok(&["settings", "set", "mcp_page_size", "2", "--database", DATABASE]);
-        let token = place.ok(&["token", "create", "reader", "--database", DATABASE]);
+        let dir = TestDirectory::new();
+        let server = dir.serve(&["--demo"]);
+        dir.ok(&["settings", "set", "mcp_page_size", "2", "--database", DATABASE]);
+        let token = dir.ok(&["token", "create", "reader", "--database", DATABASE]);
         server.until("the setting counts", |server| {
             let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
             let reply = server.request("POST /mcp", token.trim(), body).json();
             reply["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 2)
         });
-        Self { token: token.trim().to_owned(), place, server }
+        Self { token: token.trim().to_owned(), dir, server }
     }
 
     fn grant_more(&self) {
         let grant = ["grant", "--role", "reader", "user_management", "read"];
-        self.place.ok(&[&grant[..], &["--database", DATABASE]].concat());
+        self.dir.ok(&[&grant[..], &["--database", DATABASE]].concat());
     }
 }
 
@@ -100,7 +100,7 @@ impl Driven {
     fn until_it_says(&self, words: &str) {
         let started = Instant::now();
         while !self.talk.lock().unwrap().contains(words) {
-            assert!(started.elapsed() < PATIENCE, "it never said {words}");
+            assert!(started.elapsed() < TIMEOUT, "it never said {words}");
             std::thread::yield_now();
         }
     }
@@ -210,12 +210,12 @@ fn over_stdio(client: &str, protocol: &str, demo: &Demo) {
 
 /// With what the program is told to do on the other end of the pipe.
 fn over_lines(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
-    let (input, output) = (demo.place.path("in.jsonl"), demo.place.path("out.jsonl"));
-    let program = demo.place.command(&[]);
+    let (input, output) = (demo.dir.path("in.jsonl"), demo.dir.path("out.jsonl"));
+    let program = demo.dir.command(&[]);
     // Both directions are written down on their way.
     let pipeline = format!(
         "cd '{}' && tee -a '{}' | '{}' {arguments} | tee -a '{}'",
-        demo.place.path("").display(),
+        demo.dir.path("").display(),
         input.display(),
         program.get_program().display(),
         output.display()
@@ -297,7 +297,7 @@ fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
         .args(["--cli", &url, "--transport", "http", "--protocol-era", era, "--header"])
         .args([&authorization, "--stored-auth-only", "--format", "json"])
         .args(arguments)
-        .env("HOME", demo.place.path(""));
+        .env("HOME", demo.dir.path(""));
     let output = command.output().unwrap();
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{talk}");

@@ -2,23 +2,23 @@
 
 use serde_json::json;
 
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 #[test]
 fn later_sources_win() {
-    let place = Place::new();
-    place.write("callgate.toml", "database = \"sqlite:file.db\"\nrequire_auth = true\n");
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "database = \"sqlite:file.db\"\nrequire_auth = true\n");
+    let server = dir.serve(&[]);
     assert_eq!(server.start["database"], "sqlite:file.db");
     assert_eq!(server.start["require_auth"], true);
     drop(server);
-    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("CALLGATE_DATABASE", "sqlite:environment.db").env("CALLGATE_REQUIRE_AUTH", "false");
     let server = Server::start(command);
     assert_eq!(server.start["database"], "sqlite:environment.db");
     assert_eq!(server.start["require_auth"], false);
     drop(server);
-    let mut command = place.command(&[
+    let mut command = dir.command(&[
         "serve",
         "--json",
         "--listen",
@@ -35,7 +35,7 @@ fn later_sources_win() {
 
 #[test]
 fn an_unknown_key_is_an_error_that_names_the_nearest() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let mut failures = Vec::new();
     for text in [
         "listn = \"127.0.0.1:1\"",
@@ -51,62 +51,62 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
         "[tables]\nprefix = \"a; drop\"",
         "listen = ",
     ] {
-        place.write("callgate.toml", text);
-        failures.push(place.run(&["migrate"]).failure());
+        dir.write("callgate.toml", text);
+        failures.push(dir.run(&["migrate"]).failure());
     }
     insta::assert_debug_snapshot!(failures);
-    std::fs::remove_file(place.path("callgate.toml")).unwrap();
-    let ran = place.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
+    std::fs::remove_file(dir.path("callgate.toml")).unwrap();
+    let ran = dir.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
     let talk = String::from_utf8(ran.stderr).unwrap();
     assert!(talk.contains("did you mean `CALLGATE_LISTEN`"), "{talk}");
     // What Kubernetes sets for a service of this name is not ours.
-    let ran = place
+    let ran = dir
         .command(&["migrate"])
         .env("CALLGATE_SERVICE_HOST", "10.0.0.1")
         .env("CALLGATE_PORT", "tcp://10.0.0.1:8080")
         .output()
         .unwrap();
     assert!(ran.status.success());
-    let (code, talk) = place.run(&["migrate", "--config", "none.toml"]).failure();
+    let (code, talk) = dir.run(&["migrate", "--config", "none.toml"]).failure();
     assert_eq!(code, 1);
     assert!(talk.contains("cannot read `none.toml`"), "{talk}");
 }
 
 #[test]
 fn b40_d14_the_preset_festi_has_its_tables_settings_and_needs_a_token() {
-    let place = Place::new();
-    let server = place.serve(&["--preset", "festi"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.start["require_auth"], true);
     assert_eq!(server.get("", "/mcp/tools/list").status, 401);
-    place.sql(
+    dir.sql(
         "callgate.db",
         "INSERT INTO festi_sections (caption, ident, mask) VALUES ('C', 'content', '6')",
     );
     // Other commands find the tables without being told.
-    let settings = place.ok(&["settings", "get"]);
+    let settings = dir.ok(&["settings", "get"]);
     assert_eq!(
         settings,
         "mcp_protocol_version=2025-06-18\nmcp_server_name=festi-mcp\nmcp_server_version=1.0.0\n\
          mcp_tools_prefix=FESTI_MCP\nmcp_page_size=1000\nmcp_list_ttl_ms=0\n"
     );
-    assert!(place.ok(&["section", "list"]).contains("content"));
-    place.ok(&["user", "add", "ada"]);
-    let token = place.ok(&["token", "create", "ada"]);
+    assert!(dir.ok(&["section", "list"]).contains("content"));
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "create", "ada"]);
     server.until("the token counts", |server| {
         server.get(token.trim(), "/mcp/tools/list").status == 200
     });
     drop(server);
     // A preset writes only what is absent.
-    place.ok(&["settings", "set", "mcp_server_name", "mine"]);
-    let server = place.serve(&["--preset", "festi"]);
+    dir.ok(&["settings", "set", "mcp_server_name", "mine"]);
+    let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.get("", "/.well-known/mcp.json").json()["name"], "mine");
 }
 
 #[test]
 fn d16_the_preset_drupal_serves_what_is_marked() {
-    let place = Place::new();
-    let server = place.serve(&["--preset", "drupal"]);
-    place.sql(
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--preset", "drupal"]);
+    dir.sql(
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, exposed) VALUES ('marked', 1), ('silent', NULL)",
     );
@@ -115,28 +115,28 @@ fn d16_the_preset_drupal_serves_what_is_marked() {
 
 #[test]
 fn d15_and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
     let failures: Vec<_> = [
         ["mcp_protocol_version", "2020-01-01"],
         ["mcp_tools_prefix", "a::b"],
         ["mcp_nothing", "x"],
     ]
-    .map(|[key, value]| place.run(&["settings", "set", key, value]).failure())
+    .map(|[key, value]| dir.run(&["settings", "set", key, value]).failure())
     .into();
     insta::assert_debug_snapshot!(failures);
-    assert_eq!(place.ok(&["settings", "get", "mcp_tools_prefix"]), "\n");
-    assert_eq!(json!(place.run(&["settings", "get", "mcp_nothing"]).failure().0), 1);
+    assert_eq!(dir.ok(&["settings", "get", "mcp_tools_prefix"]), "\n");
+    assert_eq!(json!(dir.run(&["settings", "get", "mcp_nothing"]).failure().0), 1);
 }
 
 #[test]
 fn a_database_is_a_text_or_a_table() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let database = "[database]\nurl = \"sqlite:table.db\"\nmax_connections = 2\n\
                     statement_timeout_seconds = 3\nload_timeout_seconds = 4\n";
-    place.write("callgate.toml", database);
-    place.ok(&["migrate"]);
-    assert!(place.path("table.db").exists());
+    dir.write("callgate.toml", database);
+    dir.ok(&["migrate"]);
+    assert!(dir.path("table.db").exists());
     let mut failures = Vec::new();
     for text in [
         "[database]\nmax_connections = 0",
@@ -144,15 +144,15 @@ fn a_database_is_a_text_or_a_table() {
         "[database]\npasswd = \"x\"",
         "[database]\nurl = \"postgres://ada@127.0.0.1:1/db\"\npassword_file = \"none\"",
     ] {
-        place.write("callgate.toml", text);
-        failures.push(place.run(&["migrate"]).failure());
+        dir.write("callgate.toml", text);
+        failures.push(dir.run(&["migrate"]).failure());
     }
     insta::assert_debug_snapshot!(failures);
 }
 
 #[test]
 fn a_password_in_the_command_line_is_warned_of_and_not_shown() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let with = "mysql://ada:hunter2@127.0.0.1:1/db";
     let mut told = Vec::new();
     for arguments in [
@@ -160,12 +160,12 @@ fn a_password_in_the_command_line_is_warned_of_and_not_shown() {
         &["registry", "copy", with, "sqlite:to.db"],
         &["registry", "copy", "sqlite:from.db", with],
     ] {
-        let (_, talk) = place.run(arguments).failure();
+        let (_, talk) = dir.run(arguments).failure();
         assert!(!talk.contains("hunter2"), "{talk}");
         told.push(talk.lines().next().unwrap().to_owned());
     }
     insta::assert_debug_snapshot!(told);
-    let mut command = place.command(&["migrate", "--database", "mysql://ada@127.0.0.1:1/db"]);
+    let mut command = dir.command(&["migrate", "--database", "mysql://ada@127.0.0.1:1/db"]);
     let output = command.env("CALLGATE_DATABASE_PASSWORD", "hunter2").output().unwrap();
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(!talk.contains("warning") && !talk.contains("hunter2"), "{talk}");

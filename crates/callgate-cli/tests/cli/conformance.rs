@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::clients::everything::Everything;
 use super::clients::node;
-use super::support::Place;
+use super::support::TestDirectory;
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
@@ -122,8 +122,8 @@ fn everything_passes_every_check_of_2026_07_28() {
 
 #[test]
 fn the_demo_passes_the_checks_without_fixtures() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let url = format!("http://{}/mcp", server.address);
     let scenarios = [
         ("server-initialize", LEGACY),

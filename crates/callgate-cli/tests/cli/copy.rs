@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use super::support::Place;
+use super::support::TestDirectory;
 
 /// More tokens than are copied in a moment.
 pub(crate) const TOKENS: &str = "
@@ -12,35 +12,35 @@ pub(crate) const TOKENS: &str = "
     SELECT 1, 'token ' || n, printf('%064x', n), 1700000000 FROM numbers;";
 
 /// A registry `from.db` with a little of everything.
-pub(crate) fn source() -> Place {
-    let place = Place::new();
+pub(crate) fn source() -> TestDirectory {
+    let dir = TestDirectory::new();
     let ok = |arguments: &[&str]| {
-        place.ok(&[arguments, &["--database", "sqlite:from.db"]].concat());
+        dir.ok(&[arguments, &["--database", "sqlite:from.db"]].concat());
     };
     ok(&["migrate"]);
     ok(&["section", "add", "content", "--caption", "Content 😀"]);
     ok(&["user", "add", "ada", "--role", "editors"]);
     ok(&["grant", "content", "write", "--role", "editors"]);
     ok(&["method", "add", "article.get", "--param", "int $id", "--section", "content:read"]);
-    place
+    dir
 }
 
 #[test]
 fn a_registry_is_copied_and_compared() {
-    let place = source();
+    let dir = source();
     let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
-    let ran = place.run(&copy);
-    insta::assert_snapshot!(format!("{}----\n{}", ran.data(), ran.talk()));
-    let export = |name: &str| place.ok(&["export", "--database", name]);
+    let ran = dir.run(&copy);
+    insta::assert_snapshot!(format!("{}----\n{}", ran.stdout(), ran.stderr()));
+    let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:to.db"), export("sqlite:from.db"));
-    assert!(place.run(&copy).talk().ends_with("sqlite:to.db had all of it\n"));
-    place.ok(&["user", "add", "bob", "--database", "sqlite:to.db"]);
+    assert!(dir.run(&copy).stderr().ends_with("sqlite:to.db had all of it\n"));
+    dir.ok(&["user", "add", "bob", "--database", "sqlite:to.db"]);
     let refused = [
-        place.run(&copy).failure(),
-        place.run(&["registry", "copy", "sqlite:none.db", "sqlite:new.db"]).failure(),
+        dir.run(&copy).failure(),
+        dir.run(&["registry", "copy", "sqlite:none.db", "sqlite:new.db"]).failure(),
     ];
     insta::assert_debug_snapshot!(refused);
-    assert!(!place.path("new.db").exists(), "nothing is made where there is nothing to copy");
+    assert!(!dir.path("new.db").exists(), "nothing is made where there is nothing to copy");
 }
 
 /// A target that takes half of the tokens, and then never ends to write.
@@ -52,12 +52,12 @@ const HOLD: &str = "
 
 #[test]
 fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
-    let place = source();
-    place.sql("from.db", TOKENS);
-    place.ok(&["migrate", "--database", "sqlite:to.db"]);
-    place.sql("to.db", HOLD);
+    let dir = source();
+    dir.sql("from.db", TOKENS);
+    dir.ok(&["migrate", "--database", "sqlite:to.db"]);
+    dir.sql("to.db", HOLD);
     let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
-    let mut command = place.command(&copy);
+    let mut command = dir.command(&copy);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let told = BufReader::new(child.stderr.take().unwrap()).lines();
     let reached = told.map_while(Result::ok).any(|line| line == "copying callgate_tokens");
@@ -65,50 +65,50 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(reached);
-    place.sql("to.db", "DROP TRIGGER hold; DROP VIEW endless;");
-    let users = || place.ok(&["user", "list", "--database", "sqlite:to.db"]);
+    dir.sql("to.db", "DROP TRIGGER hold; DROP VIEW endless;");
+    let users = || dir.ok(&["user", "list", "--database", "sqlite:to.db"]);
     assert_eq!(users(), "ID  NAME  ROLE\n");
-    let again = place.run(&copy);
-    assert!(again.0.status.success(), "{}", again.talk());
-    assert!(again.talk().contains("copying users"), "{}", again.talk());
+    let again = dir.run(&copy);
+    assert!(again.0.status.success(), "{}", again.stderr());
+    assert!(again.stderr().contains("copying users"), "{}", again.stderr());
     assert!(
-        again.data().contains("callgate_tokens                 20000  equal"),
+        again.stdout().contains("callgate_tokens                 20000  equal"),
         "{}",
-        again.data()
+        again.stdout()
     );
     assert!(users().contains("ada"));
 }
 
 #[test]
 fn what_migrating_would_do_is_printed_and_not_done() {
-    let place = Place::new();
-    let ran = place.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    let dir = TestDirectory::new();
+    let ran = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
     assert!(ran.0.status.success());
-    assert!(!place.path("callgate.db").exists());
-    insta::assert_snapshot!(ran.talk());
-    let script = ran.data();
+    assert!(!dir.path("callgate.db").exists());
+    insta::assert_snapshot!(ran.stderr());
+    let script = ran.stdout();
     assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
     // It is all that there is to do.
-    place.sql("callgate.db", script.leak());
-    let nothing = place.run(&["migrate", "--dry-run"]);
-    assert_eq!(nothing.data(), "");
-    assert_eq!(nothing.talk(), "sqlite:callgate.db is up to date: nothing to do\n");
-    assert_eq!(place.run(&["migrate"]).talk(), "sqlite:callgate.db is up to date\n");
-    assert_eq!(place.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
+    dir.sql("callgate.db", script.leak());
+    let nothing = dir.run(&["migrate", "--dry-run"]);
+    assert_eq!(nothing.stdout(), "");
+    assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
+    assert_eq!(dir.run(&["migrate"]).stderr(), "sqlite:callgate.db is up to date\n");
+    assert_eq!(dir.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
     // But for the settings, which are none of the script's.
-    let settings = place.run(&["migrate", "--dry-run", "--preset", "festi"]).talk();
+    let settings = dir.run(&["migrate", "--dry-run", "--preset", "festi"]).stderr();
     assert!(settings.lines().count() == 4 && settings.contains("would set"), "{settings}");
-    place.ok(&["migrate", "--preset", "festi"]);
-    let nothing = place.run(&["migrate", "--dry-run", "--preset", "festi"]);
-    assert_eq!(nothing.talk(), "sqlite:callgate.db is up to date: nothing to do\n");
+    dir.ok(&["migrate", "--preset", "festi"]);
+    let nothing = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
 }
 
 #[test]
 fn beside_a_festi_database_what_migrating_would_do_is_told_with_the_names_that_are_there() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
     let attached = ["--preset", "festi", "--attach", "sqlite:festi.db"];
-    let would = place.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
-    assert!(would.0.status.success() && would.data().is_empty(), "{}", would.talk());
-    place.ok(&[&["migrate"], &attached[..]].concat());
+    let would = dir.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
+    assert!(would.0.status.success() && would.stdout().is_empty(), "{}", would.stderr());
+    dir.ok(&[&["migrate"], &attached[..]].concat());
 }

@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 use super::upstreams::{Service, place_with_a_method};
 
-fn place(service: &Service) -> Place {
-    let place = place_with_a_method(&format!(
+fn dir(service: &Service) -> TestDirectory {
+    let dir = place_with_a_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -20,9 +20,9 @@ fn place(service: &Service) -> Place {
         "#,
         service.address
     ));
-    place.ok(&["user", "add", "ada"]);
-    place.ok(&["user", "add", "bob"]);
-    place
+    dir.ok(&["user", "add", "ada"]);
+    dir.ok(&["user", "add", "bob"]);
+    dir
 }
 
 /// The message of a call that fails.
@@ -34,49 +34,49 @@ fn told(server: &Server, token: &str) -> Option<String> {
 #[test]
 fn d13_a_credential_counts_and_ends_while_the_server_runs() {
     let service = Service::start();
-    let place = place(&service);
-    let set = place.run_with(&["credential", "set", "ada", "default"], "s3cret\n");
-    assert!(set.0.status.success(), "{}", set.talk());
-    let tokens = ["ada", "bob"].map(|user| place.ok(&["token", "create", user]).trim().to_owned());
+    let dir = dir(&service);
+    let set = dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n");
+    assert!(set.0.status.success(), "{}", set.stderr());
+    let tokens = ["ada", "bob"].map(|user| dir.ok(&["token", "create", user]).trim().to_owned());
     let [ada, bob] = &tokens;
-    let server = place.serve(&[]);
+    let server = dir.serve(&[]);
     assert_eq!(told(&server, ada), None);
     assert!(told(&server, bob).unwrap().contains("there is none of yours"));
     assert!(told(&server, "").unwrap().contains("you did not say who you are"));
     assert_eq!(service.seen().len(), 1, "nothing was sent for the others");
-    place.write("bob.txt", "s3cret");
-    place.ok(&["credential", "set", "bob", "default", "--file", "bob.txt"]);
+    dir.write("bob.txt", "s3cret");
+    dir.ok(&["credential", "set", "bob", "default", "--file", "bob.txt"]);
     server.until("bob has one", |server| told(server, bob).is_none());
-    place.ok(&["credential", "remove", "ada", "default"]);
+    dir.ok(&["credential", "remove", "ada", "default"]);
     server.until("ada has none", |server| told(server, ada).is_some());
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(log.contains("`bob` has no credential for it") && !log.contains("s3cret"), "{log}");
 }
 
 #[test]
 fn credentials_are_listed_without_their_secrets_and_what_is_wrong_is_told() {
-    let place = place(&Service::start());
+    let dir = dir(&Service::start());
     let others_read = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(place.path("callgate.db"), others_read).unwrap();
+    std::fs::set_permissions(dir.path("callgate.db"), others_read).unwrap();
     let mut talk = Vec::new();
     for (upstream, secret) in
         [("default", "s3cret"), ("none", "s3cret"), ("default", " \n"), ("default", "s3cret\nb")]
     {
-        let ran = place.run_with(&["credential", "set", "ada", upstream], secret);
-        assert!(ran.data().is_empty());
-        talk.push(ran.talk());
+        let ran = dir.run_with(&["credential", "set", "ada", upstream], secret);
+        assert!(ran.stdout().is_empty());
+        talk.push(ran.stderr());
     }
     for arguments in [
         &["credential", "set", "eve", "default"][..],
         &["credential", "set", "ada", "default", "--file", "none.txt"],
         &["credential", "remove", "bob", "default"],
     ] {
-        talk.push(place.run_with(arguments, "").talk());
+        talk.push(dir.run_with(arguments, "").stderr());
     }
     insta::assert_debug_snapshot!(talk);
     for arguments in [&["credential", "list"][..], &["credential", "list", "--json"]] {
-        let listed = place.ok(arguments);
+        let listed = dir.ok(arguments);
         assert!(!listed.contains("s3cret"), "{listed}");
         assert_eq!(listed.lines().filter(|line| line.contains("ada")).count(), 2, "{listed}");
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use callgate_test_support::{DatabaseServer, Engine};
 
-use super::support::{Place, Ran, Server};
+use super::support::{CommandOutput, Server, TestDirectory};
 
 /// Each server, and what gives a user the rights to serve and no more.
 fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
@@ -25,17 +25,17 @@ pub(super) fn url_of(url: &str, user: &str) -> String {
     format!("{scheme}://{user}@{}", rest.rsplit_once('@').unwrap().1)
 }
 
-fn run(mut command: Command, password: &str) -> Ran {
-    Ran(command.env("CALLGATE_DATABASE_PASSWORD", password).output().unwrap())
+fn run(mut command: Command, password: &str) -> CommandOutput {
+    CommandOutput(command.env("CALLGATE_DATABASE_PASSWORD", password).output().unwrap())
 }
 
 #[test]
 fn two_servers_that_start_at_once_make_one_registry() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     for (database, _) in databases() {
         let url = database.database().url;
         let start = || {
-            let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+            let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
             command.env("CALLGATE_DATABASE", &url);
             Server::start(command)
         };
@@ -52,28 +52,27 @@ fn two_servers_that_start_at_once_make_one_registry() {
 #[test]
 fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
     for (database, grants) in databases() {
-        let place = Place::new();
+        let dir = TestDirectory::new();
         let (there, empty) = (database.database(), database.database());
-        place.ok(&["migrate", "--database", &there.url]);
+        dir.ok(&["migrate", "--database", &there.url]);
         let user = format!("app_{}", there.name);
         let grants = grants.replace("{user}", &user).replace("{database}", &there.name);
         database.sql(&there.name, &grants);
         let url = url_of(&there.url, &user);
         let ran = |arguments: &[&str]| {
-            let ran = run(place.command(&[arguments, &["--database", &url]].concat()), "hunter2");
-            assert!(ran.0.status.success(), "{arguments:?}: {}", ran.talk());
+            let ran = run(dir.command(&[arguments, &["--database", &url]].concat()), "hunter2");
+            assert!(ran.0.status.success(), "{arguments:?}: {}", ran.stderr());
             ran
         };
-        assert!(ran(&["migrate"]).talk().ends_with("is up to date\n"));
+        assert!(ran(&["migrate"]).stderr().ends_with("is up to date\n"));
         ran(&["user", "add", "ada", "--role", "editors"]);
         ran(&["token", "create", "ada"]);
-        let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
         command.env("CALLGATE_DATABASE", &url).env("CALLGATE_DATABASE_PASSWORD", "hunter2");
         assert_eq!(Server::start(command).get("", "/readyz").status, 200);
         // What is not there it cannot make.
         let url = url_of(&empty.url, &user);
-        let (code, talk) =
-            run(place.command(&["migrate", "--database", &url]), "hunter2").failure();
+        let (code, talk) = run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
         assert_eq!(code, 1);
         assert!(talk.contains(&format!("cannot prepare the registry `{url}`")), "{talk}");
         assert!(talk.contains("hint: look at the user"), "{talk}");
@@ -83,7 +82,7 @@ fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
 #[test]
 fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
     for (database, _) in databases() {
-        let place = Place::new();
+        let dir = TestDirectory::new();
         let url = url_of(&database.database().url, "callgate");
         let absent = format!("{}/absent", url.rsplit_once('/').unwrap().0);
         let (head, port) = url.rsplit_once(':').unwrap();
@@ -94,7 +93,7 @@ fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
             (&absent, "s3cret:/@%", "hint: make the database first"),
         ] {
             let (code, talk) =
-                run(place.command(&["migrate", "--database", url]), password).failure();
+                run(dir.command(&["migrate", "--database", url]), password).failure();
             assert_eq!(code, 1);
             assert!(talk.contains(url) && talk.contains(hint), "{talk}");
             assert!(!talk.contains(password), "{talk}");
@@ -104,9 +103,9 @@ fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
 
 #[test]
 fn a_registry_goes_round_all_databases_also_with_a_kill_in_the_middle() {
-    let place = super::copy::source();
-    place.sql("from.db", super::copy::TOKENS);
-    place.write("password", "s3cret:/@%\n");
+    let dir = super::copy::source();
+    dir.sql("from.db", super::copy::TOKENS);
+    dir.write("password", "s3cret:/@%\n");
     let [postgres, mysql] =
         databases().map(|(database, _)| url_of(&database.database().url, "callgate"));
     let way = ["sqlite:from.db", &postgres, &mysql, "sqlite:back.db"];
@@ -114,22 +113,22 @@ fn a_registry_goes_round_all_databases_also_with_a_kill_in_the_middle() {
     for step in way.windows(2) {
         let files = ["--from-password-file", "password", "--to-password-file", "password"];
         let copy = [&["registry", "copy", step[0], step[1]], &files[..]].concat();
-        let mut command = place.command(&copy);
+        let mut command = dir.command(&copy);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let told = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(told.map_while(Result::ok).any(|line| line == "copying callgate_tokens"));
         child.kill().unwrap();
         let in_time = !child.wait().unwrap().success();
-        let used = run(place.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
-        assert_eq!(used.data().contains("ada"), !in_time, "{}", used.talk());
+        let used = run(dir.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
+        assert_eq!(used.stdout().contains("ada"), !in_time, "{}", used.stderr());
         interrupted += usize::from(in_time);
-        let again = place.run(&copy);
-        assert!(again.0.status.success(), "{}", again.talk());
-        assert_eq!(again.talk().contains("copying users"), in_time, "{}", again.talk());
+        let again = dir.run(&copy);
+        assert!(again.0.status.success(), "{}", again.stderr());
+        assert_eq!(again.stderr().contains("copying users"), in_time, "{}", again.stderr());
     }
     assert!(interrupted > 0, "each copy was faster than its kill");
-    let compared = place.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
-    assert!(compared.talk().ends_with("sqlite:back.db had all of it\n"), "{}", compared.talk());
-    let export = |name: &str| place.ok(&["export", "--database", name]);
+    let compared = dir.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
+    assert!(compared.stderr().ends_with("sqlite:back.db had all of it\n"), "{}", compared.stderr());
+    let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:back.db"), export("sqlite:from.db"));
 }

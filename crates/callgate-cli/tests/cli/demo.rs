@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::bridge::Bridge;
-use super::support::Place;
+use super::support::TestDirectory;
 
 #[test]
 fn two_users_see_and_do_different_things() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let (admin, reader) = (server.token("admin"), server.token("reader"));
     assert_eq!(
         server.tools(&admin),
@@ -45,8 +45,8 @@ fn two_users_see_and_do_different_things() {
 
 #[test]
 fn what_is_created_is_there_on_the_next_call() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let call = |name: &str, arguments: Value| {
         let reply = server.invoke(&admin, name, &arguments);
@@ -69,8 +69,8 @@ fn what_is_created_is_there_on_the_next_call() {
 
 #[test]
 fn every_method_answers_as_described() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let result = |name: &str, arguments: Value| {
         server.invoke(&admin, name, &arguments).json()["result"].clone()
@@ -90,11 +90,11 @@ fn every_method_answers_as_described() {
 
 #[test]
 fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
-    let place = Place::new();
-    let first = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let first = dir.serve(&["--demo"]);
     let old = first.token("reader");
-    let own = place.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
-    place.ok(&[
+    let own = dir.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+    dir.ok(&[
         "grant",
         "--role",
         "reader",
@@ -104,7 +104,7 @@ fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
         "sqlite:callgate-demo.db",
     ]);
     drop(first); // killed
-    let second = place.serve(&["--demo"]);
+    let second = dir.serve(&["--demo"]);
     assert_ne!(second.token("reader"), old);
     assert_eq!(second.get(&old, "/mcp/tools/list").status, 401);
     assert_eq!(second.get(own.trim(), "/mcp/tools/list").status, 200, "not named demo");
@@ -113,11 +113,11 @@ fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
 
 #[test]
 fn d17_sections_that_code_names_are_there_after_each_start() {
-    let place = Place::new();
-    drop(place.serve(&["--demo"]));
-    place.sql("callgate-demo.db", "DELETE FROM sections WHERE ident = 'system'");
-    let server = place.serve(&["--demo"]);
-    let sections = place.ok(&["section", "list", "--database", "sqlite:callgate-demo.db"]);
+    let dir = TestDirectory::new();
+    drop(dir.serve(&["--demo"]));
+    dir.sql("callgate-demo.db", "DELETE FROM sections WHERE ident = 'system'");
+    let server = dir.serve(&["--demo"]);
+    let sections = dir.ok(&["section", "list", "--database", "sqlite:callgate-demo.db"]);
     assert!(sections.contains("system"), "{sections}");
     // The grant was on the section that is gone: a new one of that name begins without.
     assert!(!server.tools(&server.token("admin")).contains(&"cache.rebuild".to_owned()));
@@ -125,19 +125,19 @@ fn d17_sections_that_code_names_are_there_after_each_start() {
 
 #[test]
 fn the_demo_takes_no_registry_that_it_did_not_make() {
-    let place = Place::new();
-    place.ok(&["migrate", "--database", "sqlite:mine.db"]);
-    place.ok(&["user", "add", "ada", "--database", "sqlite:mine.db"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate", "--database", "sqlite:mine.db"]);
+    dir.ok(&["user", "add", "ada", "--database", "sqlite:mine.db"]);
     let ran =
-        place.run(&["serve", "--demo", "--database", "sqlite:mine.db", "--listen", "127.0.0.1:0"]);
+        dir.run(&["serve", "--demo", "--database", "sqlite:mine.db", "--listen", "127.0.0.1:0"]);
     insta::assert_debug_snapshot!(ran.failure());
 }
 
 #[test]
 fn start_up_says_where_it_listens_and_what_to_try() {
     use std::io::{BufRead as _, BufReader};
-    let place = Place::new();
-    let mut child = place
+    let dir = TestDirectory::new();
+    let mut child = dir
         .command(&["serve", "--demo", "--listen", "127.0.0.1:0"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null())

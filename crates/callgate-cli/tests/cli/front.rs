@@ -1,4 +1,4 @@
-//! What stands before a server in the world: TLS, and another path.
+//! A reverse proxy with TLS or with another path.
 
 use std::net::SocketAddr;
 
@@ -8,26 +8,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-/// A runtime with a thread of its own.
+/// Returns a runtime with one worker thread.
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// A proxy on loopback; gone at the end.
+/// A running proxy. It stops when it is dropped.
 pub(crate) struct Front {
     address: SocketAddr,
-    /// The certificate of its authority, in PEM.
+    /// Certificate of its authority, as PEM.
     pub(crate) authority: Option<String>,
     _runtime: Runtime,
 }
 
 impl Front {
-    /// With TLS, as `localhost`.
+    /// Starts a proxy with TLS for `localhost`.
     pub(crate) fn secure(server: SocketAddr) -> Self {
         Self::start(server, "/mcp", Some(tls::localhost(&[])))
     }
 
-    /// Which has the server's `/mcp` at another path.
+    /// Starts a proxy that serves `/mcp` at another path.
     pub(crate) fn at(server: SocketAddr, path: &'static str) -> Self {
         Self::start(server, path, None)
     }
@@ -43,10 +43,10 @@ impl Front {
                 tokio::spawn(async move {
                     match acceptor {
                         Some(acceptor) => match acceptor.accept(client).await {
-                            Ok(client) => pass_on(client, server, path).await,
+                            Ok(client) => forward(client, server, path).await,
                             Err(_) => None,
                         },
-                        None => pass_on(client, server, path).await,
+                        None => forward(client, server, path).await,
                     }
                 });
             }
@@ -59,15 +59,15 @@ impl Front {
     }
 }
 
-/// Each read is one request of the bridge, or a part of its body.
-async fn pass_on(
+/// Forwards a connection. Each read is one request of the bridge, or a part of its body.
+async fn forward(
     client: impl AsyncRead + AsyncWrite,
     server: SocketAddr,
     path: &str,
 ) -> Option<()> {
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = TcpStream::connect(server).await.ok()?.into_split();
-    let there = async {
+    let upload = async {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
             let text = String::from_utf8(buffer[..count].to_vec()).unwrap();
@@ -76,9 +76,9 @@ async fn pass_on(
         }
         to_server.shutdown().await.ok()
     };
-    let back = async {
+    let download = async {
         tokio::io::copy(&mut from_server, &mut to_client).await.ok()?;
         to_client.shutdown().await.ok()
     };
-    tokio::join!(there, back).1
+    tokio::join!(upload, download).1
 }

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::bridge::Bridge;
 use super::front::Front;
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 /// What stands in the guide for what a test has.
 struct World {
-    place: Place,
+    dir: TestDirectory,
     server: Server,
     token: String,
     secure: Front,
@@ -19,12 +19,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let place = Place::new();
-        let server = place.serve(&["--demo"]);
+        let dir = TestDirectory::new();
+        let server = dir.serve(&["--demo"]);
         let secure = Front::secure(server.address());
-        place.write("ca.pem", secure.authority.as_deref().unwrap());
+        dir.write("ca.pem", secure.authority.as_deref().unwrap());
         let festi = Front::at(server.address(), "/rpc/v1/");
-        Self { token: server.token("reader"), place, server, secure, festi }
+        Self { token: server.token("reader"), dir, server, secure, festi }
     }
 
     /// The arguments with the hosts, ports and files of this machine.
@@ -67,7 +67,7 @@ impl World {
         let written: Vec<String> = serde_json::from_value(entry["args"].clone()).unwrap();
         let arguments = self.arguments(&written);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut command = self.place.command(&arguments);
+        let mut command = self.dir.command(&arguments);
         for (name, value) in entry["env"].as_object().into_iter().flatten() {
             // As the reader, or the client, fills it in.
             assert!(["cg_your_token", "${FESTI_MCP_TOKEN}"].contains(&value.as_str().unwrap()));

@@ -3,7 +3,9 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::support::PATIENCE;
+use serde_json::Value;
+
+use crate::support::TIMEOUT;
 
 /// A persistent connection.
 pub(crate) struct Connection(BufReader<TcpStream>);
@@ -18,8 +20,8 @@ pub(crate) struct HttpResponse {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self(BufReader::new(stream)))
     }
@@ -103,6 +105,17 @@ impl Connection {
 }
 
 impl HttpResponse {
+    /// Parses a complete response with a plain body.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let headers = self.head.lines().filter_map(|line| line.split_once(": "));
         headers.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()

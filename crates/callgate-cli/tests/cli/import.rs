@@ -11,12 +11,12 @@ mod running;
 
 use serde_json::{Value, json};
 
-use super::support::{Place, Ran};
+use super::support::{CommandOutput, TestDirectory};
 
-fn registry() -> Place {
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    place
+fn registry() -> TestDirectory {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir
 }
 
 /// Returns a document with these methods.
@@ -36,16 +36,16 @@ fn reading(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "params": [], "result": result})
 }
 
-impl Place {
+impl TestDirectory {
     /// Imports a document, which must succeed. Returns the standard output.
     fn import(&self, document: &str, more: &[&str]) -> String {
-        self.try_import(document, more).data()
+        self.try_import(document, more).stdout()
     }
 
-    fn try_import(&self, document: &str, more: &[&str]) -> Ran {
+    fn try_import(&self, document: &str, more: &[&str]) -> CommandOutput {
         self.write("openrpc.json", document);
         let ran = self.run(&[&["import", "openrpc", "openrpc.json"], more].concat());
-        assert!(ran.0.status.success(), "{}", ran.talk());
+        assert!(ran.0.status.success(), "{}", ran.stderr());
         ran
     }
 
@@ -66,42 +66,41 @@ impl Place {
 
 #[test]
 fn a_second_import_changes_nothing_and_a_later_one_only_what_is_new() {
-    let place = registry();
+    let dir = registry();
     let first = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
     assert!(
-        place
-            .import(&first, &[])
+        dir.import(&first, &[])
             .ends_with("2 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 0 unchanged\n")
     );
-    let before = place.ok(&["export"]);
-    insta::assert_snapshot!(place.import(&first, &[]), @"
+    let before = dir.ok(&["export"]);
+    insta::assert_snapshot!(dir.import(&first, &[]), @"
     nothing changed
     0 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
     ");
-    assert_eq!(place.ok(&["export"]), before);
+    assert_eq!(dir.ok(&["export"]), before);
     let second = document(&json!([
         reading("pet.get", "A pet, by its number."),
         reading("pet.list", "Pets."),
         reading("pet.find", "Pets that are like this."),
     ]));
-    let said = place.import(&second, &[]);
+    let said = dir.import(&second, &[]);
     assert!(said.starts_with("1 added, 1 changed, 0 removed"), "{said}");
-    assert_eq!(place.exported()["pet.get"]["description"], "A pet, by its number.");
+    assert_eq!(dir.exported()["pet.get"]["description"], "A pet, by its number.");
 }
 
 #[test]
 fn manual_changes_are_kept_and_reported() {
-    let place = registry();
-    place.ok(&["section", "add", "vet"]);
+    let dir = registry();
+    dir.ok(&["section", "add", "vet"]);
     let all = ["pet.a", "pet.b", "pet.c", "pet.d", "pet.e"];
     let of = |text: &str| document(&all.iter().map(|id| reading(id, text)).collect());
-    place.import(&of("One."), &["--section", "pets:read"]);
-    place.ok(&["method", "edit", "pet.a", "--title", "Mine"]);
-    place.ok(&["method", "edit", "pet.b", "--description", "Mine."]);
-    place.ok(&["method", "edit", "pet.c", "--destructive"]);
-    place.ok(&["method", "edit", "pet.d", "--section", "vet:execute"]);
-    place.ok(&["method", "edit", "pet.e", "--hidden"]);
-    let said = place.import(&of("Two."), &["--section", "pets:read"]);
+    dir.import(&of("One."), &["--section", "pets:read"]);
+    dir.ok(&["method", "edit", "pet.a", "--title", "Mine"]);
+    dir.ok(&["method", "edit", "pet.b", "--description", "Mine."]);
+    dir.ok(&["method", "edit", "pet.c", "--destructive"]);
+    dir.ok(&["method", "edit", "pet.d", "--section", "vet:execute"]);
+    dir.ok(&["method", "edit", "pet.e", "--hidden"]);
+    let said = dir.import(&of("Two."), &["--section", "pets:read"]);
     insta::assert_snapshot!(said, @"
     kept     pet.a: title, changed by hand
     kept     pet.b: description, changed by hand
@@ -110,7 +109,7 @@ fn manual_changes_are_kept_and_reported() {
     kept     pet.e: exposed, changed by hand
     0 added, 4 changed, 0 removed, 0 hidden, 5 kept, 0 refused, 1 unchanged
     ");
-    let methods = place.exported();
+    let methods = dir.exported();
     assert_eq!(methods["pet.a"]["title"], "Mine");
     assert_eq!(methods["pet.b"]["description"], "Mine.");
     assert_eq!(methods["pet.c"]["safety"], "destructive");
@@ -119,42 +118,42 @@ fn manual_changes_are_kept_and_reported() {
     for id in ["pet.a", "pet.c", "pet.d", "pet.e"] {
         assert_eq!(methods[id]["description"], "Two.", "{id}: what they left is the source's");
     }
-    assert!(place.import(&of("Two."), &["--section", "pets:read"]).contains("nothing changed"));
+    assert!(dir.import(&of("Two."), &["--section", "pets:read"]).contains("nothing changed"));
     // Without `--section` the import does not change the sections.
-    place.import(&of("Three."), &[]);
-    assert_eq!(place.exported()["pet.a"]["sections"], json!({"pets": "read"}));
+    dir.import(&of("Three."), &[]);
+    assert_eq!(dir.exported()["pet.a"]["sections"], json!({"pets": "read"}));
 }
 
 #[test]
 fn a_missing_method_is_hidden_and_restored_or_pruned() {
-    let place = registry();
+    let dir = registry();
     let one = reading("pet.get", "A pet.");
     let both = document(&json!([one, reading("pet.old", "An old pet.")]));
     let alone = document(&json!([one]));
-    place.ok(&["method", "add", "pet.mine", "--read-only"]);
-    place.import(&both, &["--section", "pets"]);
-    let said = place.import(&alone, &[]);
+    dir.ok(&["method", "add", "pet.mine", "--read-only"]);
+    dir.import(&both, &["--section", "pets"]);
+    let said = dir.import(&alone, &[]);
     assert!(said.contains("removed  pet.old: hidden; `--prune` deletes it\n"), "{said}");
-    assert_eq!(place.exported()["pet.old"]["exposed"], false);
-    assert!(place.import(&alone, &[]).contains("nothing changed"));
-    assert!(place.import(&both, &[]).contains("1 changed"));
-    let back = &place.exported()["pet.old"];
+    assert_eq!(dir.exported()["pet.old"]["exposed"], false);
+    assert!(dir.import(&alone, &[]).contains("nothing changed"));
+    assert!(dir.import(&both, &[]).contains("1 changed"));
+    let back = &dir.exported()["pet.old"];
     assert_eq!((&back["exposed"], &back["sections"]["pets"]), (&json!(true), &json!("write")));
     // Methods of other sources do not change.
     let other = both.replace("Pets", "Cats").replace("pet.", "cat.");
-    assert!(place.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
-    assert!(place.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));
-    let ran = place.run(&["import", "openrpc", "openrpc.json", "--prune", "--watch"]);
+    assert!(dir.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
+    assert!(dir.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));
+    let ran = dir.run(&["import", "openrpc", "openrpc.json", "--prune", "--watch"]);
     assert!(
         ran.failure().1.starts_with("callgate: `--prune` cannot be used with `--watch`\nhint: ")
     );
-    let left: Vec<String> = place.exported().keys().cloned().collect();
+    let left: Vec<String> = dir.exported().keys().cloned().collect();
     assert_eq!(left, ["cat.get", "cat.old", "pet.get", "pet.mine"]);
 }
 
 #[test]
 fn a_dry_run_shows_the_changes_and_writes_nothing() {
-    let place = registry();
+    let dir = registry();
     let get = |schema: Value| {
         let id = json!({"name": "id", "required": true, "schema": schema});
         let result = json!({"name": "pet", "schema": {}});
@@ -168,17 +167,17 @@ fn a_dry_run_shows_the_changes_and_writes_nothing() {
         {"name": "pet.odd", "params": [{"name": "a"}, {"name": "a"}]},
         {"name": "pet.past", "params": [], "deprecated": true, "result": {"name": "ok"}},
     ]));
-    place.import(&old, &[]);
-    let before = place.ok(&["export"]);
-    let ran = place.try_import(&new, &["--dry-run", "--section", "pets"]);
-    insta::assert_snapshot!(ran.data());
-    assert!(ran.talk().contains("nothing was written"), "{}", ran.talk());
-    assert_eq!(place.ok(&["export"]), before);
+    dir.import(&old, &[]);
+    let before = dir.ok(&["export"]);
+    let ran = dir.try_import(&new, &["--dry-run", "--section", "pets"]);
+    insta::assert_snapshot!(ran.stdout());
+    assert!(ran.stderr().contains("nothing was written"), "{}", ran.stderr());
+    assert_eq!(dir.ok(&["export"]), before);
 }
 
 #[test]
 fn patterns_select_methods_and_others_stay() {
-    let place = registry();
+    let dir = registry();
     let all = document(&json!([
         reading("pet.get", ""),
         reading("pet.list", ""),
@@ -186,72 +185,72 @@ fn patterns_select_methods_and_others_stay() {
         reading("user.list", ""),
     ]));
     let ran =
-        place.try_import(&all, &["--select", "pet.*", "--select", "user.*", "--exclude", "*.list"]);
-    assert!(ran.data().contains("2 added"), "{}", ran.data());
-    assert!(ran.data().contains("2 not selected"), "{}", ran.data());
-    let ids: Vec<String> = place.exported().keys().cloned().collect();
+        dir.try_import(&all, &["--select", "pet.*", "--select", "user.*", "--exclude", "*.list"]);
+    assert!(ran.stdout().contains("2 added"), "{}", ran.stdout());
+    assert!(ran.stdout().contains("2 not selected"), "{}", ran.stdout());
+    let ids: Vec<String> = dir.exported().keys().cloned().collect();
     assert_eq!(ids, ["pet.get", "user.get"]);
-    let said = place.import(&document(&json!([reading("pet.get", "")])), &["--select", "pet.*"]);
+    let said = dir.import(&document(&json!([reading("pet.get", "")])), &["--select", "pet.*"]);
     assert!(said.contains("nothing changed"), "user.get is not meant: {said}");
-    let ran = place.try_import(&all, &["--select", "cat.*"]);
-    assert!(ran.talk().contains("note: no method matches `cat.*`"), "{}", ran.talk());
+    let ran = dir.try_import(&all, &["--select", "cat.*"]);
+    assert!(ran.stderr().contains("note: no method matches `cat.*`"), "{}", ran.stderr());
 }
 
 #[test]
 fn a_section_without_a_mask_gets_one_by_safety() {
-    let place = registry();
+    let dir = registry();
     let all = json!([reading("pet.get", ""), reading("pet.delete", ""), reading("pet.feed", "")]);
-    place.import(&document(&all), &["--section", "pets", "--section", "audit:execute"]);
-    let methods = place.exported();
+    dir.import(&document(&all), &["--section", "pets", "--section", "audit:execute"]);
+    let methods = dir.exported();
     for (id, mask) in [("pet.get", "read"), ("pet.delete", "write"), ("pet.feed", "write")] {
         assert_eq!(methods[id]["sections"], json!({"audit": "execute", "pets": mask}), "{id}");
     }
     for wrong in ["pets:none", "pets:all", ""] {
-        let ran = place.run(&["import", "openrpc", "openrpc.json", "--section", wrong]);
+        let ran = dir.run(&["import", "openrpc", "openrpc.json", "--section", wrong]);
         assert_eq!(ran.failure().0, 2, "{wrong}");
     }
 }
 
 #[test]
 fn safety_is_guessed_and_never_read_only_if_unsure() {
-    let place = registry();
+    let dir = registry();
     let all = json!([
         reading("pet.get", ""),
         reading("pet.delete", ""),
         reading("pet.feed", "Returns whether it ate."),
         {"name": "pet.poke", "result": {"name": "ok"}, "x-annotations": {"readOnlyHint": true}},
     ]);
-    let ran = place.try_import(&document(&all), &[]);
-    assert!(ran.talk().contains("the safety of 2 methods is a guess"), "{}", ran.talk());
-    let methods = place.exported();
+    let ran = dir.try_import(&document(&all), &[]);
+    assert!(ran.stderr().contains("the safety of 2 methods is a guess"), "{}", ran.stderr());
+    let methods = dir.exported();
     let safety = |id: &str| methods[id]["safety"].as_str().unwrap().to_owned();
     assert_eq!(
         ["pet.get", "pet.delete", "pet.feed", "pet.poke"].map(safety),
         ["read_only", "destructive", "unknown", "read_only"]
     );
-    assert_eq!(place.tool("pet.feed")["annotations"]["destructiveHint"], true);
-    let is_marked = |id: &str| place.ok(&["method", "show", id]).contains("a guess of the import");
+    assert_eq!(dir.tool("pet.feed")["annotations"]["destructiveHint"], true);
+    let is_marked = |id: &str| dir.ok(&["method", "show", id]).contains("a guess of the import");
     assert!(is_marked("pet.get") && is_marked("pet.delete") && !is_marked("pet.poke"));
-    place.ok(&["method", "edit", "pet.get", "--destructive"]);
+    dir.ok(&["method", "edit", "pet.get", "--destructive"]);
     assert!(!is_marked("pet.get"), "a person said it");
 }
 
 #[test]
 fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
-    let place = registry();
-    place.ok(&["method", "add", "pet.get", "--upstream", "zoo", "--read-only"]);
-    place.ok(&["method", "add", "pet.list", "--title", "Mine", "--param", "int $page"]);
+    let dir = registry();
+    dir.ok(&["method", "add", "pet.get", "--upstream", "zoo", "--read-only"]);
+    dir.ok(&["method", "add", "pet.list", "--title", "Mine", "--param", "int $page"]);
     let all = document(&json!([reading("pet.get", "A."), reading("pet.list", "B.")]));
-    let said = place.import(&all, &[]);
+    let said = dir.import(&all, &[]);
     assert!(
         said.contains("refused  pet.get: upstream `zoo` has a method of that name\n"),
         "{said}"
     );
     assert!(said.contains("kept     pet.list: title, changed by hand\n"), "{said}");
-    let list = &place.exported()["pet.list"];
+    let list = &dir.exported()["pet.list"];
     assert_eq!((&list["title"], &list["description"]), (&json!("Mine"), &json!("B.")));
     assert!(list.get("params").is_none(), "what it takes is the document's to say: {list}");
-    let ran = place.run(&["import", "openrpc", "openrpc.json", "--upstream", "local"]);
+    let ran = dir.run(&["import", "openrpc", "openrpc.json", "--upstream", "local"]);
     insta::assert_debug_snapshot!(ran.failure(), @r#"
     (
         1,
@@ -262,8 +261,8 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
 
 #[test]
 fn a_registry_of_an_older_version_is_refused() {
-    let place = registry();
-    place.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
-    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
-    insta::assert_debug_snapshot!(place.run(&["migrate"]).failure().1, @r#""callgate: cannot prepare the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
+    let dir = registry();
+    dir.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
+    insta::assert_debug_snapshot!(dir.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
+    insta::assert_debug_snapshot!(dir.run(&["migrate"]).failure().1, @r#""callgate: cannot prepare the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::mcp::{DATABASE, PING, in_session, initialize, lasting_token};
-use super::support::Place;
+use super::support::TestDirectory;
 
 /// Number and state of each key.
-fn keys(place: &Place) -> Vec<(i64, String)> {
-    let lines = place.ok(&["keys", "list", "--json", "--database", DATABASE]);
+fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
+    let lines = dir.ok(&["keys", "list", "--json", "--database", DATABASE]);
     let key = |line: &str| {
         let key: Value = serde_json::from_str(line).unwrap();
         (key["id"].as_i64().unwrap(), key["state"].as_str().unwrap().to_owned())
@@ -17,19 +17,19 @@ fn keys(place: &Place) -> Vec<(i64, String)> {
 
 #[test]
 fn d34_a_new_key_is_announced_and_sessions_stay_good() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let token = lasting_token(&dir);
     let session = initialize(&server, &token);
-    assert_eq!(keys(&place), [(1, "signs".to_owned())]);
-    let rotated = place.run(&["keys", "rotate", "--database", DATABASE]);
-    assert!(rotated.talk().contains("key 2 signs from"), "{}", rotated.talk());
-    assert_eq!(keys(&place), [(2, "announced".to_owned()), (1, "signs".to_owned())]);
+    assert_eq!(keys(&dir), [(1, "signs".to_owned())]);
+    let rotated = dir.run(&["keys", "rotate", "--database", DATABASE]);
+    assert!(rotated.stderr().contains("key 2 signs from"), "{}", rotated.stderr());
+    assert_eq!(keys(&dir), [(2, "announced".to_owned()), (1, "signs".to_owned())]);
     server.until("it signs", |_| {
         assert_eq!(in_session(&server, "POST", &session, &token, PING).status, 200);
         let new = initialize(&server, &token);
         assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
-        keys(&place) == [(2, "signs".to_owned()), (1, "recognised".to_owned())]
+        keys(&dir) == [(2, "signs".to_owned()), (1, "recognised".to_owned())]
     });
     let new = initialize(&server, &token);
     for good in [&session, &new] {
@@ -39,31 +39,31 @@ fn d34_a_new_key_is_announced_and_sessions_stay_good() {
 
 #[test]
 fn d34_a_key_of_a_clock_that_was_wrong_can_be_replaced() {
-    let place = Place::new();
-    place.ok(&["migrate", "--database", DATABASE]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate", "--database", DATABASE]);
     let sql = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
                VALUES ('session', 'aa', 4102444800, 0)";
-    place.sql(DATABASE.trim_start_matches("sqlite:"), sql);
-    insta::assert_debug_snapshot!(place.run(&["keys", "rotate", "--database", DATABASE]).failure());
-    assert_eq!(keys(&place), [(1, "signs".to_owned())]);
-    place.ok(&["keys", "rotate", "--now", "--database", DATABASE]);
-    assert_eq!(keys(&place), [(2, "signs".to_owned())]);
+    dir.sql(DATABASE.trim_start_matches("sqlite:"), sql);
+    insta::assert_debug_snapshot!(dir.run(&["keys", "rotate", "--database", DATABASE]).failure());
+    assert_eq!(keys(&dir), [(1, "signs".to_owned())]);
+    dir.ok(&["keys", "rotate", "--now", "--database", DATABASE]);
+    assert_eq!(keys(&dir), [(2, "signs".to_owned())]);
 }
 
 #[test]
 fn d34_a_key_that_leaked_is_replaced_at_once() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let token = lasting_token(&dir);
     let session = initialize(&server, &token);
-    let rotated = place.run(&["keys", "rotate", "--now", "--database", DATABASE]);
-    insta::assert_snapshot!(rotated.talk());
+    let rotated = dir.run(&["keys", "rotate", "--now", "--database", DATABASE]);
+    insta::assert_snapshot!(rotated.stderr());
     server.until("what it signed is over", |server| {
         in_session(server, "POST", &session, &token, PING).status == 404
     });
     let new = initialize(&server, &token);
     assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
-    let listed = place.ok(&["keys", "list", "--database", DATABASE]);
+    let listed = dir.ok(&["keys", "list", "--database", DATABASE]);
     assert!(listed.contains("signs") && listed.lines().count() == 2, "{listed}");
     let is_hexadecimal =
         |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());

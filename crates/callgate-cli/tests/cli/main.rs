@@ -1,5 +1,10 @@
-//! The program, as its users run it: the binary, a fresh directory, real sockets on loopback.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
+//! Tests of the program as users run it: the binary in a temporary directory, with sockets on loopback.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests panic on failure"
+)]
 
 mod admin;
 mod attach;

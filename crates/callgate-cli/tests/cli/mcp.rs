@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::support::{Place, Reply, Server};
+use super::http_client::HttpResponse;
+use super::support::{Server, TestDirectory};
 
 pub(super) const DATABASE: &str = "sqlite:callgate-demo.db";
 pub(super) const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -23,26 +24,26 @@ pub(super) fn in_session(
     session: &str,
     token: &str,
     body: &str,
-) -> Reply {
+) -> HttpResponse {
     let header = format!("Mcp-Session-Id: {session}\r\n");
     server.request_with(&format!("{method} /mcp"), &header, token, body)
 }
 
 /// A token that a new start of the demo does not revoke.
-pub(super) fn lasting_token(place: &Place) -> String {
-    place.ok(&["token", "create", "reader", "--database", DATABASE]).trim().to_owned()
+pub(super) fn lasting_token(dir: &TestDirectory) -> String {
+    dir.ok(&["token", "create", "reader", "--database", DATABASE]).trim().to_owned()
 }
 
 #[test]
 fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let token = lasting_token(&dir);
     let session = initialize(&server, &token);
     server.signal("-KILL");
     drop(server);
-    let one = place.serve(&["--demo"]);
-    let other = place.serve(&["--database", DATABASE]);
+    let one = dir.serve(&["--demo"]);
+    let other = dir.serve(&["--database", DATABASE]);
     for server in [&one, &other] {
         assert_eq!(in_session(server, "POST", &session, &token, PING).status, 200);
         assert_eq!(in_session(server, "POST", &session, "", PING).status, 404, "another caller");
@@ -53,15 +54,15 @@ fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
         in_session(server, "POST", &session, &token, PING).status == 404
     });
     drop(one);
-    let again = place.serve(&["--demo"]);
+    let again = dir.serve(&["--demo"]);
     assert_eq!(in_session(&again, "POST", &session, &token, PING).status, 404, "and stays so");
 }
 
 #[test]
 fn d30_a_call_is_cancelled_through_another_server() {
-    let place = Place::new();
-    let (one, other) = (place.serve(&["--demo"]), place.serve(&["--demo"]));
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    let (one, other) = (dir.serve(&["--demo"]), dir.serve(&["--demo"]));
+    let token = lasting_token(&dir);
     let session = initialize(&one, &token);
     let params = json!({"name": "report_yearly", "arguments": {"seconds": 25}});
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
@@ -88,9 +89,9 @@ fn d30_a_call_is_cancelled_through_another_server() {
 
 #[test]
 fn a_stream_ends_when_its_token_is_revoked_and_holds_up_no_stop() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    let token = lasting_token(&dir);
     let open = |token: &str| {
         let mut stream = server.connect();
         let head = format!(
@@ -107,19 +108,19 @@ fn a_stream_ends_when_its_token_is_revoked_and_holds_up_no_stop() {
         stream
     };
     let (mut revoked, mut kept) = (open(&token), open(&server.token("reader")));
-    place.sql("callgate-demo.db", "DELETE FROM callgate_tokens WHERE name <> 'demo'");
+    dir.sql("callgate-demo.db", "DELETE FROM callgate_tokens WHERE name <> 'demo'");
     let mut rest = String::new();
     revoked.read_to_string(&mut rest).unwrap();
     server.signal("-TERM");
     kept.read_to_string(&mut rest).unwrap();
-    let (code, talk) = server.ended();
+    let (code, talk) = server.wait_for_exit();
     assert_eq!(code, Some(0));
     assert!(!talk.contains("cut off"), "{talk}");
 }
 
 /// What `serve --stdio` says to these lines, and how it ends.
-fn lines(place: &Place, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
-    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+fn lines(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
+    let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     if let Some(token) = token {
         command.env("CALLGATE_TOKEN", token);
     }
@@ -134,37 +135,37 @@ fn lines(place: &Place, token: Option<&str>, input: &str) -> (Vec<Value>, i32, S
 
 #[test]
 fn stdio_is_the_user_of_the_token_and_says_nothing_but_messages() {
-    let place = Place::new();
-    drop(place.serve(&["--demo"]));
-    let token = lasting_token(&place);
+    let dir = TestDirectory::new();
+    drop(dir.serve(&["--demo"]));
+    let token = lasting_token(&dir);
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let (messages, code, _) = lines(&place, Some(&token), list);
+    let (messages, code, _) = lines(&dir, Some(&token), list);
     assert_eq!((messages.len(), code), (1, 0), "answered at the end of the input, and gone");
     assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 5);
-    let (messages, _, _) = lines(&place, None, list);
+    let (messages, _, _) = lines(&dir, None, list);
     assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 1, "anonymous");
-    let (messages, code, _) = lines(&place, None, "nonsense\n\n{}\n");
+    let (messages, code, _) = lines(&dir, None, "nonsense\n\n{}\n");
     assert_eq!((messages.len(), code), (2, 0));
-    let (messages, code, talk) = lines(&place, Some("cg_wrong"), list);
+    let (messages, code, talk) = lines(&dir, Some("cg_wrong"), list);
     assert_eq!((messages.len(), code), (0, 1));
     assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
 }
 
 #[test]
 fn stdio_does_not_revoke_the_tokens_of_a_demo_that_runs() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let reader = server.token("reader");
-    lines(&place, None, PING);
+    lines(&dir, None, PING);
     assert_eq!(server.get(&reader, "/mcp/tools/list").status, 200);
 }
 
 #[test]
 fn stdio_lets_calls_finish_when_it_is_told_to_stop() {
-    let place = Place::new();
-    drop(place.serve(&["--demo"]));
-    let token = lasting_token(&place);
-    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+    let dir = TestDirectory::new();
+    drop(dir.serve(&["--demo"]));
+    let token = lasting_token(&dir);
+    let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     command.env("CALLGATE_TOKEN", token);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -186,8 +187,8 @@ fn stdio_lets_calls_finish_when_it_is_told_to_stop() {
 
 #[test]
 fn stdio_stops_when_it_is_told_to() {
-    let place = Place::new();
-    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+    let dir = TestDirectory::new();
+    let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

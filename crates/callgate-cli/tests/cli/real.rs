@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::support::{PATIENCE, Place, Server};
-use servers::Running;
+use super::support::{Server, TIMEOUT, TestDirectory};
+use servers::RunningProcess;
 
 /// So many callers call at once while a service is killed.
 const CALLERS: usize = 4;
@@ -31,16 +31,16 @@ const GONE: [&str; 4] = [
 ];
 
 /// A directory with a registry and this configuration.
-fn place(configuration: &str) -> Place {
-    let place = Place::new();
-    place.write("callgate.toml", configuration);
-    place.ok(&["migrate"]);
-    place
+fn dir(configuration: &str) -> TestDirectory {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", configuration);
+    dir.ok(&["migrate"]);
+    dir
 }
 
 /// `serve` without a log: nobody reads it here, and thousands of calls fail.
-fn quiet(place: &Place) -> Command {
-    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+fn quiet(dir: &TestDirectory) -> Command {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("CALLGATE_LOG", "off");
     command
 }
@@ -60,7 +60,7 @@ fn call(server: &Server, name: &str, arguments: &Value) -> (bool, String) {
 /// answer: what the service says, or what became of it in words; and later calls reach the service.
 fn survives_kill_and_return(
     server: &Server,
-    service: &mut Running,
+    service: &mut RunningProcess,
     name: &str,
     arguments: &Value,
     expected: &str,
@@ -87,7 +87,7 @@ fn survives_kill_and_return(
         let until = |what: &str, is_so: &dyn Fn(&Result<(), String>) -> bool| {
             let started = Instant::now();
             loop {
-                let answer = told.recv_timeout(PATIENCE).unwrap();
+                let answer = told.recv_timeout(TIMEOUT).unwrap();
                 if let Err(text) = &answer {
                     let words = text.strip_prefix("The service behind this tool ");
                     let is_known = |gone: &&str| words.is_some_and(|it| it.starts_with(*gone));
@@ -96,7 +96,7 @@ fn survives_kill_and_return(
                 if is_so(&answer) {
                     return;
                 }
-                assert!(started.elapsed() < PATIENCE, "never: {what}");
+                assert!(started.elapsed() < TIMEOUT, "never: {what}");
             }
         };
         for _ in 0..CALLERS * 4 {
@@ -109,7 +109,7 @@ fn survives_kill_and_return(
         });
         let ready = server.get("", "/readyz").json();
         assert_eq!(ready["upstreams_down"], serde_json::json!(["service"]), "{ready}");
-        service.start_again();
+        service.restart();
         for _ in 0..CALLERS * 4 {
             until("an answer after its return", &|answer| answer.is_ok());
         }

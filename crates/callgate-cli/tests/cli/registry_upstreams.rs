@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 use super::upstreams::{Service, place_with_a_method};
 
 /// The message of a call that fails.
@@ -11,15 +11,15 @@ fn told(server: &Server) -> Option<String> {
     reply["error"]["message"].as_str().map(ToOwned::to_owned)
 }
 
-fn set(place: &Place, service: &Service, more: &[&str]) {
+fn set(dir: &TestDirectory, service: &Service, more: &[&str]) {
     let url = format!("url=http://{}/jsonrpc", service.address);
     let first = r#"first_params=[{"env":"ITEMS_SECRET","prefix":"token:"}]"#;
     let all = ["upstream", "set", "default", &url, "params=positional", first];
-    place.ok(&[&all, more].concat());
+    dir.ok(&[&all, more].concat());
 }
 
-fn serve(place: &Place) -> Server {
-    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+fn serve(dir: &TestDirectory) -> Server {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("ITEMS_SECRET", "s3cret");
     Server::start(command)
 }
@@ -27,40 +27,40 @@ fn serve(place: &Place) -> Server {
 #[test]
 fn d13_an_upstream_comes_changes_and_goes_while_the_server_runs() {
     let (first, second) = (Service::start(), Service::start());
-    let place = place_with_a_method("");
-    let server = serve(&place);
+    let dir = place_with_a_method("");
+    let server = serve(&dir);
     let words = "The service behind this tool is not configured. Nothing was run;";
     assert!(told(&server).is_some_and(|told| told.starts_with(words)));
-    set(&place, &first, &[]);
+    set(&dir, &first, &[]);
     server.until("it is there", |server| told(server).is_none());
-    set(&place, &second, &["headers.X-Team=blue"]);
+    set(&dir, &second, &["headers.X-Team=blue"]);
     server.until("it is elsewhere", |server| told(server).is_none() && !second.seen().is_empty());
     assert!(second.seen()[0].0.contains("x-team: blue"));
-    place.ok(&["upstream", "remove", "default"]);
+    dir.ok(&["upstream", "remove", "default"]);
     server.until("it is gone", |server| told(server).is_some());
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(!log.contains("s3cret"), "{log}");
 }
 
 #[test]
 fn a_row_that_is_wrong_is_quarantined_and_the_others_serve_on() {
     let service = Service::start();
-    let place = place_with_a_method("");
-    set(&place, &service, &[]);
-    place.sql(
+    let dir = place_with_a_method("");
+    set(&dir, &service, &[]);
+    dir.sql(
         "callgate.db",
         r#"INSERT INTO callgate_upstreams VALUES ('odd', '{"url":1}'), ('text', 'not JSON'),
             ('local', '{"url":"http://localhost/"}');
            INSERT INTO rpc_methods (rpc_method, upstream, exposed) VALUES ('odd.get', 'odd', 1)"#,
     );
-    let server = serve(&place);
+    let server = serve(&dir);
     assert_eq!(told(&server), None);
     let odd = server.invoke("", "odd.get", &json!({}));
     let message = odd.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("not configured as it has to be"), "{message}");
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     for said in [
         "upstream `odd` is quarantined: expected a text",
         "upstream `text` is quarantined: its `config` is no JSON object",
@@ -68,34 +68,36 @@ fn a_row_that_is_wrong_is_quarantined_and_the_others_serve_on() {
     ] {
         assert!(log.contains(said), "{said}: {log}");
     }
-    assert!(
-        place.ok(&["upstream", "list"]).contains("quarantined: its `config` is no JSON object")
-    );
-    let listed = place.ok(&["upstream", "list", "--json"]);
+    assert!(dir.ok(&["upstream", "list"]).contains("quarantined: its `config` is no JSON object"));
+    let listed = dir.ok(&["upstream", "list", "--json"]);
     insta::assert_snapshot!(listed.replace(&service.address.to_string(), "ADDRESS"));
 }
 
 #[test]
 fn a_name_that_the_file_has_too_is_the_files() {
     let service = Service::start();
-    let place = place_with_a_method(&format!(
+    let dir = place_with_a_method(&format!(
         "[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
          first_params = [\"token:s3cret\"]\n",
         service.address
     ));
-    let added = place.run(&["upstream", "set", "default", "url=http://localhost:1/"]);
-    assert!(added.talk().contains("the file has an upstream `default` too"), "{}", added.talk());
-    let server = serve(&place);
+    let added = dir.run(&["upstream", "set", "default", "url=http://localhost:1/"]);
+    assert!(
+        added.stderr().contains("the file has an upstream `default` too"),
+        "{}",
+        added.stderr()
+    );
+    let server = serve(&dir);
     assert_eq!(told(&server), None);
     server.signal("-TERM");
-    assert!(server.ended().1.contains("upstream `default` of the registry does not count"));
-    let listed = place.ok(&["upstream", "list", "--json"]);
+    assert!(server.wait_for_exit().1.contains("upstream `default` of the registry does not count"));
+    let listed = dir.ok(&["upstream", "list", "--json"]);
     assert!(listed.contains("the file has one of this name"), "{listed}");
 }
 
 #[test]
 fn upstreams_are_set_shown_without_secrets_and_removed() {
-    let place = place_with_a_method("");
+    let dir = place_with_a_method("");
     let whole = json!({
         "url": "https://example.com/rpc?key=s3cret",
         "params": "positional",
@@ -105,26 +107,26 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
         "basic_user": "gate",
         "basic_password": "s3cret",
     });
-    let set = place.run_with(&["upstream", "set", "default", "--json"], &whole.to_string());
-    assert_eq!(set.talk(), "set upstream `default`\n");
-    place.ok(&["upstream", "set", "default", "max_concurrent=5", "pass_caller.role=X-Role"]);
-    place.ok(&["upstream", "set", "default", "basic_user=", "basic_password=", "members.auth="]);
-    let shown = place.ok(&["upstream", "show", "default"]);
+    let set = dir.run_with(&["upstream", "set", "default", "--json"], &whole.to_string());
+    assert_eq!(set.stderr(), "set upstream `default`\n");
+    dir.ok(&["upstream", "set", "default", "max_concurrent=5", "pass_caller.role=X-Role"]);
+    dir.ok(&["upstream", "set", "default", "basic_user=", "basic_password=", "members.auth="]);
+    let shown = dir.ok(&["upstream", "show", "default"]);
     assert!(!shown.contains("s3cret"), "{shown}");
-    let removed = place.run(&["upstream", "remove", "default"]);
-    insta::assert_snapshot!(format!("{shown}{}", removed.talk()));
+    let removed = dir.run(&["upstream", "remove", "default"]);
+    insta::assert_snapshot!(format!("{shown}{}", removed.stderr()));
 }
 
 #[test]
 fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
-    let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
-    place.ok(&["user", "add", "ada"]);
+    let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    dir.ok(&["user", "add", "ada"]);
     let set =
-        |name: &str, url: &str| place.run(&["upstream", "set", name, &format!("url={url}")]).talk();
+        |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
     let note = "1 credentials of users for `shop` are for this server now";
     assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
     for name in ["shop", "filed"] {
-        place.run_with(&["credential", "set", "ada", name], "s3cret").data();
+        dir.run_with(&["credential", "set", "ada", name], "s3cret").stdout();
     }
     for (url, is_told) in [
         ("http://localhost:1/other?x=1", false),
@@ -139,17 +141,17 @@ fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
         assert_eq!(talk.contains(note), is_told, "{url}: {talk}");
     }
     set("filed", "http://example.com/");
-    let talk = place.run(&["upstream", "remove", "filed"]).talk();
+    let talk = dir.run(&["upstream", "remove", "filed"]).stderr();
     assert_eq!(talk, "removed upstream `filed`\n", "it is the file's");
-    let talk = place.run(&["upstream", "remove", "shop"]).talk();
+    let talk = dir.run(&["upstream", "remove", "shop"]).stderr();
     assert_eq!(talk, "removed upstream `shop`\nremoved 1 credentials of users for it\n");
-    let listed = place.ok(&["credential", "list"]);
+    let listed = dir.ok(&["credential", "list"]);
     assert!(listed.contains("filed") && !listed.contains("shop"), "{listed}");
 }
 
 #[test]
 fn what_may_be_a_secret_on_a_command_line_is_told() {
-    let place = place_with_a_method("");
+    let dir = place_with_a_method("");
     for (value, is_told) in [
         ("url=http://localhost/?key=s3cret", true),
         ("url=http://localhost/rpc", false),
@@ -171,16 +173,21 @@ fn what_may_be_a_secret_on_a_command_line_is_told() {
     ] {
         let user = if value.starts_with("basic") { "basic_user=gate" } else { "basic_user=" };
         let base = ["upstream", "set", "shop", "url=http://localhost/", "params=positional", user];
-        let ran = place.run(&[&base[..], &[value]].concat());
-        assert!(ran.0.status.success(), "{value}: {}", ran.talk());
-        assert_eq!(ran.talk().contains("on a command line"), is_told, "{value}: {}", ran.talk());
-        place.ok(&["upstream", "remove", "shop"]);
+        let ran = dir.run(&[&base[..], &[value]].concat());
+        assert!(ran.0.status.success(), "{value}: {}", ran.stderr());
+        assert_eq!(
+            ran.stderr().contains("on a command line"),
+            is_told,
+            "{value}: {}",
+            ran.stderr()
+        );
+        dir.ok(&["upstream", "remove", "shop"]);
     }
 }
 
 #[test]
 fn what_is_no_upstream_is_not_written() {
-    let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     let mut talk = Vec::new();
     for arguments in [
         &["set", "x", "urll=http://localhost/"][..],
@@ -194,11 +201,11 @@ fn what_is_no_upstream_is_not_written() {
         &["show", "filed"],
         &["remove", "none"],
     ] {
-        let ran = place.run(&[&["upstream"], arguments].concat());
+        let ran = dir.run(&[&["upstream"], arguments].concat());
         let (code, words) = ran.failure();
         assert_eq!(code, 1);
         talk.push(format!("{}\n{words}\n", arguments.join(" ")));
     }
     insta::assert_snapshot!(talk.concat());
-    assert_eq!(place.ok(&["upstream", "list", "--json"]).lines().count(), 1);
+    assert_eq!(dir.ok(&["upstream", "list", "--json"]).lines().count(), 1);
 }

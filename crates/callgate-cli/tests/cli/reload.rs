@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 const DB: &str = "callgate.db";
 
@@ -12,10 +12,10 @@ fn has(server: &Server, tool: &str) -> bool {
 
 #[test]
 fn d13_a_method_by_plain_sql_is_served_without_a_restart() {
-    let place = Place::new();
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
     assert!(server.tools("").is_empty());
-    place.sql(
+    dir.sql(
         DB,
         "INSERT INTO rpc_methods (plugin, method, rpc_method, params, description)
          VALUES ('P', 'add', 'math.add', '[\"int $a\",\"int $b = 1\"]', 'Adds.')",
@@ -26,21 +26,21 @@ fn d13_a_method_by_plain_sql_is_served_without_a_restart() {
     // It has no working upstream yet.
     let reply = server.invoke("", "math.add", &json!({"a": 1}));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (500, &json!("execution_error")));
-    place.sql(DB, "UPDATE rpc_methods SET description = 'Sums.' WHERE rpc_method = 'math.add'");
+    dir.sql(DB, "UPDATE rpc_methods SET description = 'Sums.' WHERE rpc_method = 'math.add'");
     server.until("the description changes", |server| {
         let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
         tool["tool"]["description"] == "Sums."
     });
-    place.sql(DB, "DELETE FROM rpc_methods");
+    dir.sql(DB, "DELETE FROM rpc_methods");
     server.until("the method is gone", |server| !has(server, "math.add"));
 }
 
 #[test]
 fn d13_grants_tokens_and_masks_are_live() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let database = ["--database", "sqlite:callgate-demo.db"];
-    let run = |arguments: &[&str]| place.ok(&[arguments, &database].concat());
+    let run = |arguments: &[&str]| dir.ok(&[arguments, &database].concat());
     let reader = server.token("reader");
     let sees = |server: &Server, tool: &str| server.tools(&reader).contains(&tool.to_owned());
     run(&["grant", "--user", "reader", "content", "write"]);
@@ -49,7 +49,7 @@ fn d13_grants_tokens_and_masks_are_live() {
     server.until("a user's 0 denies", |server| !sees(server, "report.projects"));
     run(&["grant", "--user", "reader", "content", "read"]);
     server.until("the grant is back", |server| sees(server, "report.projects"));
-    place.sql(
+    dir.sql(
         "callgate-demo.db",
         "UPDATE section_actions SET mask = 6 WHERE method = 'report.projects'",
     );
@@ -67,11 +67,10 @@ fn d13_grants_tokens_and_masks_are_live() {
 
 #[test]
 fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     for _ in 0..3 {
-        let token =
-            place.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+        let token = dir.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
         assert_eq!(server.tools(token.trim()).len(), 5);
     }
     assert_eq!(server.get("cg_unknown", "/mcp/tools/list").status, 401);
@@ -79,13 +78,13 @@ fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
 
 #[test]
 fn b40_d14_settings_are_live_and_a_bad_value_changes_nothing() {
-    let place = Place::new();
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
     let name = |server: &Server| server.get("", "/.well-known/mcp.json").json()["name"].clone();
-    place.ok(&["settings", "set", "mcp_server_name", "acme"]);
+    dir.ok(&["settings", "set", "mcp_server_name", "acme"]);
     server.until("the name changes", |server| name(server) == "acme");
-    place.sql(DB, "UPDATE settings SET value = '' WHERE name = 'mcp_server_name'");
-    place.ok(&["settings", "set", "mcp_server_version", "7"]);
+    dir.sql(DB, "UPDATE settings SET value = '' WHERE name = 'mcp_server_name'");
+    dir.ok(&["settings", "set", "mcp_server_version", "7"]);
     server.until("another setting changes", |server| {
         server.get("", "/.well-known/mcp.json").json()["version"] == "7"
     });
@@ -94,15 +93,15 @@ fn b40_d14_settings_are_live_and_a_bad_value_changes_nothing() {
 
 #[test]
 fn no_request_is_dropped_while_the_catalog_changes() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let database = ["--database", "sqlite:callgate-demo.db"];
     std::thread::scope(|scope| {
         let changes = scope.spawn(|| {
             for number in 0..10 {
                 let id = format!("extra.m{number}");
-                place.ok(&[&["method", "add", &id][..], &database].concat());
+                dir.ok(&[&["method", "add", &id][..], &database].concat());
             }
         });
         while !changes.is_finished() {
@@ -117,9 +116,9 @@ fn no_request_is_dropped_while_the_catalog_changes() {
 
 #[test]
 fn a_bad_row_is_quarantined_and_the_rest_is_served() {
-    let place = Place::new();
-    let server = place.serve(&[]);
-    place.sql(
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
+    dir.sql(
         DB,
         "INSERT INTO rpc_methods (rpc_method, params) VALUES ('good', '[]'), ('bad', '[\"self $x\"]')",
     );
@@ -130,35 +129,35 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
         json!({"status": "ready", "tools": 1, "quarantined": 1})
     );
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(log.contains("`bad` is quarantined"), "{log}");
 }
 
 #[test]
 fn a_registry_that_cannot_be_read_leaves_what_was_read_last() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    place.ok(&["method", "add", "kept"]);
-    let server = place.serve(&[]);
-    place.sql(DB, "ALTER TABLE callgate_revisions RENAME TO elsewhere");
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir.ok(&["method", "add", "kept"]);
+    let server = dir.serve(&[]);
+    dir.sql(DB, "ALTER TABLE callgate_revisions RENAME TO elsewhere");
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
     assert!(has(&server, "kept"));
-    place.sql(DB, "ALTER TABLE elsewhere RENAME TO callgate_revisions");
+    dir.sql(DB, "ALTER TABLE elsewhere RENAME TO callgate_revisions");
     server
         .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
 }
 
 #[test]
 fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let status = |server: &Server| server.get("", "/readyz").json()["status"].clone();
-    place.sql("callgate-demo.db", "ALTER TABLE rpc_methods RENAME TO away");
-    place.sql("callgate-demo.db", "UPDATE section_actions SET mask = 6");
+    dir.sql("callgate-demo.db", "ALTER TABLE rpc_methods RENAME TO away");
+    dir.sql("callgate-demo.db", "UPDATE section_actions SET mask = 6");
     server.until("it says so", |server| status(server) == "stale");
     let reader = server.token("reader");
     assert_eq!(server.tools(&reader).len(), 5, "the last good catalog");
-    place.ok(&[
+    dir.ok(&[
         "grant",
         "--user",
         "reader",
@@ -171,57 +170,57 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
         assert_eq!(status(server), "stale");
         server.tools(&reader).len() == 1
     });
-    place.sql("callgate-demo.db", "ALTER TABLE away RENAME TO rpc_methods");
+    dir.sql("callgate-demo.db", "ALTER TABLE away RENAME TO rpc_methods");
     server.until("it is ready again", |server| status(server) == "ready");
 }
 
 #[test]
 fn d19_a_method_that_is_closed_to_everybody_is_told_in_the_log() {
-    let place = Place::new();
-    let server = place.serve(&[]);
-    place.sql(
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
+    dir.sql(
         DB,
         "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('shut', 'gone'), ('open', '')",
     );
     server.until("the open one is listed", |server| server.tools("") == ["open"]);
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(log.contains("`shut`: section `gone` does not exist"), "{log}");
 }
 
 #[test]
 fn a_replaced_database_is_told() {
-    let place = Place::new();
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
     // Made aside: what the old one has beside its file is not for the new one.
-    place.ok(&["migrate", "--database", "sqlite:new.db"]);
-    std::fs::rename(place.path("new.db"), place.path(DB)).unwrap();
+    dir.ok(&["migrate", "--database", "sqlite:new.db"]);
+    std::fs::rename(dir.path("new.db"), dir.path(DB)).unwrap();
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
 }
 
 #[test]
 fn a_catalog_is_never_made_of_half_of_its_rows() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let tools = server.tools(&admin);
     // The methods are read before the upstreams, so the reading fails in the middle.
-    place.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
-    place.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
+    dir.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
+    dir.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
     assert_eq!(server.tools(&admin), tools);
-    place.sql("callgate-demo.db", "ALTER TABLE away RENAME TO callgate_upstreams");
+    dir.sql("callgate-demo.db", "ALTER TABLE away RENAME TO callgate_upstreams");
     server
         .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
 }
 
 #[test]
 fn d2_tool_names_are_remembered_in_the_registry() {
-    let place = Place::new();
-    let server = place.serve(&[]);
-    place.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
+    dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");
     server.until("it is listed", |server| has(server, "a.b"));
     server.until("its name is remembered", |_| {
-        place.ok(&["method", "list", "--json"]).contains(r#""tool_name":"a_b""#)
+        dir.ok(&["method", "list", "--json"]).contains(r#""tool_name":"a_b""#)
     });
 }

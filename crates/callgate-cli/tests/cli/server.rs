@@ -4,22 +4,23 @@ use std::io::{Read as _, Write as _};
 
 use serde_json::json;
 
-use super::support::{Place, Reply};
+use super::http_client::HttpResponse;
+use super::support::TestDirectory;
 
 #[test]
 fn it_listens_beyond_this_machine_only_when_told_how() {
-    let place = Place::new();
-    let ran = place.run(&["serve", "--listen", "0.0.0.0:0"]);
+    let dir = TestDirectory::new();
+    let ran = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
     insta::assert_debug_snapshot!(ran.failure());
-    assert!(!place.path("callgate.db").exists(), "refused before anything is made");
+    assert!(!dir.path("callgate.db").exists(), "refused before anything is made");
 }
 
 #[test]
 fn a_port_that_is_taken_is_an_error() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let address = server.start["address"].as_str().unwrap();
-    let (code, talk) = place.run(&["serve", "--demo", "--listen", address]).failure();
+    let (code, talk) = dir.run(&["serve", "--demo", "--listen", address]).failure();
     assert_eq!(code, 1);
     assert_eq!(server.tools(&server.token("reader")).len(), 5, "its tokens stay good");
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
@@ -39,8 +40,8 @@ fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize
 
 #[test]
 fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let token = server.token("admin");
     let body = r#"{"name":"cache.rebuild","arguments":{}}"#;
     let mut stream = server.connect();
@@ -52,28 +53,28 @@ fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
     stream.write_all(body.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    let reply = Reply::parse(&text);
+    let reply = HttpResponse::parse(&text);
     assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"result":true}"#));
-    assert_eq!(server.ended().0, Some(0));
+    assert_eq!(server.wait_for_exit().0, Some(0));
 }
 
 #[test]
 fn requests_that_do_not_finish_are_cut_off_within_the_limit() {
-    let place = Place::new();
-    place.write("callgate.toml", "shutdown_timeout_seconds = 1\n");
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "shutdown_timeout_seconds = 1\n");
+    let server = dir.serve(&[]);
     let mut stream = server.connect();
     begin_invoking(&mut stream, "", 9);
     server.signal("-TERM");
-    let (code, log) = server.ended();
+    let (code, log) = server.wait_for_exit();
     assert_eq!(code, Some(0));
     assert!(log.contains("shutdown timed out"), "{log}");
 }
 
 #[test]
 fn garbage_is_answered_or_closed_and_the_server_goes_on() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     for bytes in [
         &b"\x00\x01\x02\x03\r\n\r\n"[..],
         b"GET\r\n\r\n",
@@ -96,35 +97,35 @@ fn garbage_is_answered_or_closed_and_the_server_goes_on() {
 
 #[test]
 fn a_body_over_a_mebibyte_is_413() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     let head = "POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                 Content-Length: 1048577\r\n\r\n";
-    let reply = Reply::parse(&server.raw(head.as_bytes()));
+    let reply = HttpResponse::parse(&server.raw(head.as_bytes()));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
 }
 
 #[test]
 fn a_killed_server_starts_again_with_all_that_it_had() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
-    place.ok(&["method", "add", "mine", "--database", "sqlite:callgate-demo.db"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
+    dir.ok(&["method", "add", "mine", "--database", "sqlite:callgate-demo.db"]);
     server.signal("-KILL");
-    assert_eq!(server.ended().0, None);
-    let server = place.serve(&["--demo"]);
+    assert_eq!(server.wait_for_exit().0, None);
+    let server = dir.serve(&["--demo"]);
     assert!(server.tools("").contains(&"mine".to_owned()));
 }
 
 #[test]
 fn logs_are_lines_of_json_when_asked_for_and_hold_no_token() {
-    let place = Place::new();
-    place.write("callgate.toml", "log_format = \"json\"\nlog = \"debug\"\n");
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "log_format = \"json\"\nlog = \"debug\"\n");
+    let server = dir.serve(&["--demo"]);
     let reader = server.token("reader");
     server.invoke(&reader, "content.article.delete", &json!({"id": 1}));
     server.get("cg_not_a_token_of_ours", "/mcp/tools/list");
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     let lines: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let denied = lines.iter().find(|line| line["message"] == "access denied").unwrap();
@@ -137,12 +138,12 @@ fn logs_are_lines_of_json_when_asked_for_and_hold_no_token() {
 
 #[test]
 fn the_last_use_of_a_token_is_noted() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     server.tools(&server.token("reader"));
     server.signal("-TERM");
-    server.ended();
-    let tokens = place.ok(&["token", "list", "--json", "--database", "sqlite:callgate-demo.db"]);
+    server.wait_for_exit();
+    let tokens = dir.ok(&["token", "list", "--json", "--database", "sqlite:callgate-demo.db"]);
     let used: Vec<bool> = tokens
         .lines()
         .map(|line| {
@@ -155,17 +156,17 @@ fn the_last_use_of_a_token_is_noted() {
 
 #[test]
 fn b48_the_faces_need_no_rows_of_their_own() {
-    let place = Place::new();
-    let server = place.serve(&[]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&[]);
     assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);
-    assert_eq!(place.ok(&["method", "list", "--json"]), "");
+    assert_eq!(dir.ok(&["method", "list", "--json"]), "");
 }
 
 #[test]
 fn silent_and_half_said_connections_are_let_go() {
-    let place = Place::new();
-    place.write("callgate.toml", "max_connections = 4\n");
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "max_connections = 4\n");
+    let server = dir.serve(&["--demo"]);
     let mut streams: Vec<_> = (0..4).map(|_| server.connect()).collect();
     streams[1].write_all(b"PRI * HT").unwrap();
     streams[2].write_all(b"GET /hea").unwrap();
@@ -185,14 +186,14 @@ fn silent_and_half_said_connections_are_let_go() {
         })
     });
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(log.contains("max_connections"), "{log}");
 }
 
 #[test]
 fn a_path_that_is_not_text_has_the_usual_error_object() {
-    let place = Place::new();
-    let server = place.serve(&["--demo"]);
+    let dir = TestDirectory::new();
+    let server = dir.serve(&["--demo"]);
     for head in ["POST /mcp/tools/%ff", "GET /mcp/tools/%ff", "GET /mcp/tools/list/"] {
         let reply = server.request(head, "", "{}");
         assert_eq!(reply.status, 404, "{head}");

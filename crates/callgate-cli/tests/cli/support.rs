@@ -1,4 +1,4 @@
-//! A directory, the program in it, and a small HTTP client.
+//! Runs the program in a temporary directory, and sends requests to it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+use crate::http_client::HttpResponse;
 
-/// A directory of its own, gone at the end.
-pub(crate) struct Place {
+/// Maximum time to wait, with a large margin for a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A temporary directory.
+pub(crate) struct TestDirectory {
     directory: TempDir,
 }
 
-impl Place {
+impl TestDirectory {
     pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
@@ -30,7 +32,7 @@ impl Place {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// The program, in this directory and without the environment's own settings.
+    /// Returns a command of the program in this directory, without `CALLGATE_*` variables of the environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callgate"));
         command.args(arguments).current_dir(self.directory.path());
@@ -42,34 +44,34 @@ impl Place {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran(self.command(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput(self.command(arguments).output().unwrap())
     }
 
-    /// Runs it with this on standard input.
-    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+    /// Runs the program with this standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Who fails early does not read it.
+        // A program that fails early does not read it.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        Ran(child.wait_with_output().unwrap())
+        CommandOutput(child.wait_with_output().unwrap())
     }
 
-    /// Runs what must succeed; what it prints as data comes back.
+    /// Runs a command that must succeed. Returns its standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
-        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.talk());
-        ran.data()
+        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.stderr());
+        ran.stdout()
     }
 
-    /// Plain SQL on a file here, as another program would run it.
+    /// Runs SQL on a SQLite file of this directory, as another program does.
     pub(crate) fn sql(&self, file: &str, sql: &str) {
         use sqlx::{Connection as _, Executor as _};
         let options = sqlx::sqlite::SqliteConnectOptions::new()
             .filename(self.path(file))
             .create_if_missing(true)
-            .busy_timeout(PATIENCE);
+            .busy_timeout(TIMEOUT);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
@@ -78,33 +80,33 @@ impl Place {
         });
     }
 
-    /// Starts `serve` on a free port, and waits until it says where.
+    /// Starts `serve` on a free port, and waits until it prints its address.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
         let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
         Server::start(self.command(&all))
     }
 }
 
-/// How a command went.
-pub(crate) struct Ran(pub(crate) Output);
+/// Output of a command.
+pub(crate) struct CommandOutput(pub(crate) Output);
 
-impl Ran {
-    pub(crate) fn data(&self) -> String {
+impl CommandOutput {
+    pub(crate) fn stdout(&self) -> String {
         String::from_utf8(self.0.stdout.clone()).unwrap()
     }
 
-    pub(crate) fn talk(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
     }
 
-    /// Exit code and talk of what must fail, with nothing on stdout.
+    /// Returns the exit code and stderr of a command that failed with nothing on stdout.
     pub(crate) fn failure(&self) -> (i32, String) {
-        assert_eq!(self.data(), "");
-        (self.0.status.code().unwrap(), self.talk())
+        assert_eq!(self.stdout(), "");
+        (self.0.status.code().unwrap(), self.stderr())
     }
 }
 
-/// The program while it serves; gone at the end, whatever happens.
+/// A running server. It stops when it is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) start: Value,
@@ -124,9 +126,9 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let Ok(start) = serde_json::from_str::<Value>(&line) else {
-            let mut talk = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-            panic!("did not start: {line}{talk}");
+            let mut log = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+            panic!("did not start: {line}{log}");
         };
         let address = start["address"].as_str().unwrap().parse().unwrap();
         Self { child, start, address }
@@ -141,24 +143,30 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect_timeout(&self.address, PATIENCE).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let stream = TcpStream::connect_timeout(&self.address, TIMEOUT).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
-    /// Sends bytes as they are, and reads to the end.
+    /// Sends bytes and reads to the end of the connection.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
         stream.write_all(bytes).unwrap();
         read_all(&mut stream)
     }
 
-    pub(crate) fn request(&self, head: &str, token: &str, body: &str) -> Reply {
+    pub(crate) fn request(&self, head: &str, token: &str, body: &str) -> HttpResponse {
         self.request_with(head, "", token, body)
     }
 
-    /// With further headers, each ending its line.
-    pub(crate) fn request_with(&self, head: &str, more: &str, token: &str, body: &str) -> Reply {
+    /// Sends a request with further headers, each with a line break.
+    pub(crate) fn request_with(
+        &self,
+        head: &str,
+        more: &str,
+        token: &str,
+        body: &str,
+    ) -> HttpResponse {
         let authorization = match token {
             "" => String::new(),
             token => format!("Authorization: Bearer {token}\r\n"),
@@ -168,14 +176,14 @@ impl Server {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        Reply::parse(&self.raw(text.as_bytes()))
+        HttpResponse::parse(&self.raw(text.as_bytes()))
     }
 
-    pub(crate) fn get(&self, token: &str, path: &str) -> Reply {
+    pub(crate) fn get(&self, token: &str, path: &str) -> HttpResponse {
         self.request(&format!("GET {path}"), token, "")
     }
 
-    pub(crate) fn invoke(&self, token: &str, name: &str, arguments: &Value) -> Reply {
+    pub(crate) fn invoke(&self, token: &str, name: &str, arguments: &Value) -> HttpResponse {
         let body = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         self.request("POST /mcp/tools/invoke", token, &body)
     }
@@ -187,11 +195,11 @@ impl Server {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Asks again and again until it is so.
-    pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+    /// Waits until a condition is met.
+    pub(crate) fn until(&self, condition: &str, mut is_met: impl FnMut(&Self) -> bool) {
         let started = Instant::now();
-        while !is_so(self) {
-            assert!(started.elapsed() < PATIENCE, "never: {what}");
+        while !is_met(self) {
+            assert!(started.elapsed() < TIMEOUT, "timed out waiting until {condition}");
         }
     }
 
@@ -201,11 +209,11 @@ impl Server {
         assert!(status.success());
     }
 
-    /// Waits for the end; the exit code and what was logged come back.
-    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
-        let mut talk = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-        (self.child.wait().unwrap().code(), talk)
+    /// Waits until the server exits. Returns the exit code and stderr.
+    pub(crate) fn wait_for_exit(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
     }
 }
 
@@ -213,29 +221,4 @@ fn read_all(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
-}
-
-/// An HTTP reply.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: String,
-}
-
-impl Reply {
-    pub(crate) fn parse(text: &str) -> Self {
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Self { status, head: head.to_owned(), body: body.to_owned() }
-    }
-
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let headers = self.head.lines().filter_map(|line| line.split_once(": "));
-        headers.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v).next()
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
-    }
 }

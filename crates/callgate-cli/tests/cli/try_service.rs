@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::drupal_site::{self, Site};
 use super::fake::FakeService;
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 fn document() -> Value {
     let id = json!({"name": "id", "required": true, "schema": {"type": "integer"}});
@@ -29,14 +29,14 @@ fn pets() -> FakeService {
 }
 
 /// Starts it, with a line of JSON as the first.
-fn start(place: &Place, url: &str, more: &[&str]) -> Server {
-    Server::start(place.command(&[&["try", url, "--json"], more].concat()))
+fn start(dir: &TestDirectory, url: &str, more: &[&str]) -> Server {
+    Server::start(dir.command(&[&["try", url, "--json"], more].concat()))
 }
 
 #[test]
 fn tools_are_shown_with_the_address_and_what_to_paste() {
-    let (service, place) = (pets(), Place::new());
-    let mut command = place.command(&["try", &service.url("/rpc")]);
+    let (service, dir) = (pets(), TestDirectory::new());
+    let mut command = dir.command(&["try", &service.url("/rpc")]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut said: Vec<String> = lines.by_ref().take_while(|line| line != "}").collect();
@@ -53,15 +53,15 @@ fn tools_are_shown_with_the_address_and_what_to_paste() {
     insta::assert_snapshot!(said);
     let kept = format!("callgate import openrpc {}", service.url("/rpc"));
     assert!(talk.contains(&kept), "{talk}");
-    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0, "nothing is written");
+    assert_eq!(std::fs::read_dir(dir.path("")).unwrap().count(), 0, "nothing is written");
 }
 
 #[test]
 fn calls_reach_the_service_and_are_checked() {
-    let (service, place) = (pets(), Place::new());
+    let (service, dir) = (pets(), TestDirectory::new());
     // A file that is there, and wrong, is nothing to it.
-    place.write("callgate.toml", "nonsense = 1\n");
-    let server = start(&place, &service.url("/rpc"), &[]);
+    dir.write("callgate.toml", "nonsense = 1\n");
+    let server = start(&dir, &service.url("/rpc"), &[]);
     assert_eq!(server.start["found_by"], "rpc.discover");
     assert_eq!(server.tools(""), ["pet.feed", "pet.get"]);
     let reply = server.invoke("", "pet.get", &json!({"id": 7}));
@@ -75,13 +75,13 @@ fn calls_reach_the_service_and_are_checked() {
 
 #[test]
 fn it_finds_each_way_that_a_service_has() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let lists = FakeService::service(|method, params| match method {
         "system.listMethods" => Some(json!(["item.get", "system.listMethods"])),
         "item.get" => Some(params.clone()),
         _ => None,
     });
-    let server = start(&place, &lists.url("/rpc"), &[]);
+    let server = start(&dir, &lists.url("/rpc"), &[]);
     assert_eq!(server.start["found_by"], "system.listMethods");
     let reply = server.invoke("", "item.get", &json!({"params": [1, 2]}));
     assert_eq!(reply.json(), json!({"result": [1, 2]}));
@@ -89,12 +89,12 @@ fn it_finds_each_way_that_a_service_has() {
         "GET /rpc" => (200, document().to_string()),
         _ => (405, String::new()),
     });
-    let server = start(&place, &has_it.url("/rpc"), &[]);
+    let server = start(&dir, &has_it.url("/rpc"), &[]);
     assert_eq!(server.start["found_by"], "a document at its URL");
-    let demo = place.serve(&["--demo"]);
-    place.write("key", &format!("Bearer {}", demo.token("admin")));
+    let demo = dir.serve(&["--demo"]);
+    dir.write("key", &format!("Bearer {}", demo.token("admin")));
     let site = format!("http://{}/", demo.address());
-    let server = start(&place, &site, &["--header-file", "Authorization=key"]);
+    let server = start(&dir, &site, &["--header-file", "Authorization=key"]);
     assert_eq!(server.start["found_by"], "Drupal's module jsonrpc_mcp");
     let reply = server.invoke("", "user.get", &json!({"id_user": 2}));
     assert_eq!(reply.json()["result"]["name"], "Ravi Menon", "{}", reply.body);
@@ -102,30 +102,30 @@ fn it_finds_each_way_that_a_service_has() {
 
 #[test]
 fn what_was_tried_is_told_where_nothing_is_found() {
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let service = FakeService::service(|_, _| None);
-    let mut told = service.hide(&place.run(&["try", &service.url("/rpc")]).failure().1);
+    let mut told = service.hide(&dir.run(&["try", &service.url("/rpc")]).failure().1);
     let url = "http://127.0.0.1:9/";
     for arguments in [
         &["try", url, "--listen", "0.0.0.0:0"][..],
         &["try", "localhost"],
         &["try", url, "--database", "sqlite:x.db"],
     ] {
-        told.push_str(&place.run(arguments).failure().1);
+        told.push_str(&dir.run(arguments).failure().1);
     }
     insta::assert_snapshot!(told);
 }
 
 #[test]
 fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
-    let (site, place) = (Site::start(), Place::new());
+    let (site, dir) = (Site::start(), TestDirectory::new());
     // As Drupal's front page does, whatever is posted.
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     let mut told = String::new();
     for who in ["Basic ada", "Bearer wrong"] {
-        place.write("who", who);
+        dir.write("who", who);
         let url = site.url();
-        let ran = place.run(&["try", &url, "--header-file", "Authorization=who"]);
+        let ran = dir.run(&["try", &url, "--header-file", "Authorization=who"]);
         told.push_str(&site.fake.hide(&ran.failure().1));
     }
     insta::assert_snapshot!(told, @"
@@ -137,25 +137,25 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
     assert!(
         site.fake.log.requests().iter().all(|asked| !asked.target().contains("/jsonrpc/methods"))
     );
-    place.write("who", "Bearer ada");
+    dir.write("who", "Bearer ada");
     let header = ["--header-file", "Authorization=who"];
-    let server = start(&place, &site.url(), &header);
+    let server = start(&dir, &site.url(), &header);
     assert_eq!(
         (&server.start["found_by"], &server.start["tools"]),
         (&json!("Drupal's module jsonrpc_mcp"), &json!(86))
     );
     drop(server);
-    let server = start(&place, &site.url(), &[&header[..], &["--from", "discovery"]].concat());
+    let server = start(&dir, &site.url(), &[&header[..], &["--from", "discovery"]].concat());
     assert_eq!(server.start["found_by"], "Drupal's module jsonrpc_discovery");
 }
 
 #[test]
 fn the_import_that_is_printed_has_the_credentials() {
-    let (site, place) = (Site::start(), Place::new());
+    let (site, dir) = (Site::start(), TestDirectory::new());
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
-    place.write("my key", "Bearer ada");
+    dir.write("my key", "Bearer ada");
     let url = site.url();
-    let mut command = place.command(&["try", &url, "--header-file", "Authorization=my key"]);
+    let mut command = dir.command(&["try", &url, "--header-file", "Authorization=my key"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let line = lines.find(|line| line.contains("callgate import")).unwrap();
@@ -165,10 +165,10 @@ fn the_import_that_is_printed_has_the_credentials() {
     assert_eq!(words, format!("drupal {url}/jsonrpc --header-file 'Authorization=my key'"));
     // A shell reads it as it is printed.
     let program = env!("CARGO_BIN_EXE_callgate");
-    place.ok(&["migrate"]);
+    dir.ok(&["migrate"]);
     let shell = std::process::Command::new("sh")
         .args(["-c", &format!("'{program}' import {words}")])
-        .current_dir(place.path(""))
+        .current_dir(dir.path(""))
         .output()
         .unwrap();
     assert!(String::from_utf8_lossy(&shell.stdout).contains("86 added"), "{shell:?}");

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use serde_json::{Value, json};
 
 use super::fake::FakeService;
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 /// A service that takes what aria2 takes: a token first, in a list.
 pub(crate) struct Service {
@@ -39,19 +39,19 @@ fn answer(asked: &Value) -> (u16, Value) {
     }
 }
 
-pub(crate) fn place_with_a_method(configuration: &str) -> Place {
-    let place = Place::new();
-    place.write("callgate.toml", configuration);
-    place.ok(&["migrate"]);
-    let added = place.run(&["method", "add", "item.get", "--param", "int $id", "--read-only"]);
-    assert!(added.0.status.success(), "{}", added.talk());
-    place
+pub(crate) fn place_with_a_method(configuration: &str) -> TestDirectory {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", configuration);
+    dir.ok(&["migrate"]);
+    let added = dir.run(&["method", "add", "item.get", "--param", "int $id", "--read-only"]);
+    assert!(added.0.status.success(), "{}", added.stderr());
+    dir
 }
 
 #[test]
 fn methods_that_are_rows_run_on_the_service() {
     let service = Service::start();
-    let place = place_with_a_method(&format!(
+    let dir = place_with_a_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -65,17 +65,17 @@ fn methods_that_are_rows_run_on_the_service() {
         "#,
         service.address
     ));
-    place.write("team.txt", "blue\n");
+    dir.write("team.txt", "blue\n");
     let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
-    let mut command = place.command(&serve);
+    let mut command = dir.command(&serve);
     command.env("CALLGATE_ITEMS_SECRET", "s3cret");
     let server = Server::start(command);
     assert_eq!(server.invoke("", "item.get", &json!({"id": 7})).json(), json!({"result": 7}));
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"item_get","arguments":{"id":8}}}"#;
     let reply = server.request("POST /mcp", "", call).json();
     assert_eq!(reply["result"]["content"][0]["text"], "8");
-    place.ok(&["user", "add", "ada"]);
-    let token = place.ok(&["token", "create", "ada"]);
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "create", "ada"]);
     let reply = server.invoke(token.trim(), "item.get", &json!({"id": 9}));
     assert_eq!(reply.json(), json!({"result": 9}));
     let seen = service.seen();
@@ -84,7 +84,7 @@ fn methods_that_are_rows_run_on_the_service() {
     assert!(seen[2].0.contains("x-user-id: 1") && !seen[2].0.contains("authorization"));
     assert_eq!(seen[2].1["id"], 3);
     server.signal("-TERM");
-    let (code, log) = server.ended();
+    let (code, log) = server.wait_for_exit();
     assert_eq!(code, Some(0));
     assert!(!log.contains("s3cret") && !log.contains("not configured"), "{log}");
 }
@@ -92,7 +92,7 @@ fn methods_that_are_rows_run_on_the_service() {
 #[test]
 fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
     let service = Service::start();
-    let place = place_with_a_method(&format!(
+    let dir = place_with_a_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -102,7 +102,7 @@ fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
         "#,
         service.address
     ));
-    let server = place.serve(&[]);
+    let server = dir.serve(&[]);
     let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": "item.get", "params": [id]});
     let calls: Value = (1..4).map(call).collect();
     let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
@@ -132,15 +132,15 @@ fn calls_go_to_the_url_of_their_tool_where_the_table_or_the_row_says_so() {
         ("calls = \"per_tool\"\ntool_path = \"/t/{id}/run\"", "/t/item.get/run"),
     ] {
         let table = format!("[upstreams.default]\nurl = \"{url}\"\n{keys}\n");
-        let place = place_with_a_method(&table);
-        let server = place.serve(&[]);
+        let dir = place_with_a_method(&table);
+        let server = dir.serve(&[]);
         let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
         assert_eq!(reply["result"]["path"], path, "{keys}");
     }
-    let place = place_with_a_method("");
+    let dir = place_with_a_method("");
     let url = format!("url={url}");
-    place.ok(&["upstream", "set", "default", &url, "calls=per_tool", "null_is_absent=true"]);
-    let server = place.serve(&[]);
+    dir.ok(&["upstream", "set", "default", &url, "calls=per_tool", "null_is_absent=true"]);
+    let server = dir.serve(&[]);
     let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
     assert_eq!(reply["result"]["path"], "/drupal/mcp/tools/item.get");
 }
@@ -150,12 +150,12 @@ fn null_is_absent_where_the_table_says_so() {
     let fake = where_asked();
     for (key, status) in [("", 400), ("null_is_absent = true", 200)] {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
-        let place = place_with_a_method(&table);
+        let dir = place_with_a_method(&table);
         let params = ["--param", "int $id", "--param", "int $times = 1"];
         let added = ["method", "add", "item.find", "--read-only"];
-        let added = place.run(&added.into_iter().chain(params).collect::<Vec<_>>());
-        assert!(added.0.status.success(), "{}", added.talk());
-        let server = place.serve(&[]);
+        let added = dir.run(&added.into_iter().chain(params).collect::<Vec<_>>());
+        assert!(added.0.status.success(), "{}", added.stderr());
+        let server = dir.serve(&[]);
         let reply = server.invoke("", "item.find", &json!({"id": 7, "times": null}));
         assert_eq!(reply.status, status, "{key}: {}", reply.body);
         if status == 200 {
@@ -174,12 +174,12 @@ fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
     });
     for (key, is_told) in [("", false), ("trust_errors = true", true)] {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
-        let place = place_with_a_method(&table);
-        let server = place.serve(&[]);
+        let dir = place_with_a_method(&table);
+        let server = dir.serve(&[]);
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
         assert_eq!((reply.status, reply.body.contains("/var/www")), (500, is_told), "{key}");
         server.signal("-TERM");
-        assert_eq!(server.ended().1.contains("/var/www"), !is_told);
+        assert_eq!(server.wait_for_exit().1.contains("/var/www"), !is_told);
     }
 }
 
@@ -193,8 +193,8 @@ fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
 fn not_there(scheme: &str) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let table = format!("[upstreams.default]\nurl = \"{scheme}://{free}/\"\n");
-    let place = place_with_a_method(&table);
-    let server = place.serve(&[]);
+    let dir = place_with_a_method(&table);
+    let server = dir.serve(&[]);
     for _ in 0..6 {
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
         assert_eq!(reply.status, 500);
@@ -205,14 +205,14 @@ fn not_there(scheme: &str) {
     let ready = server.get("", "/readyz");
     assert_eq!((ready.status, &ready.json()["upstreams_down"]), (200, &json!(["default"])));
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(log.contains("upstream `default`: no connection: connection refused"), "{log}");
 }
 
 #[test]
 fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
     let mut failures = Vec::new();
     for table in [
         "[upstreams.a]\nurll = \"http://localhost/\"",
@@ -244,8 +244,8 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
         "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"per_tool\"\ntool_path = \"/mcp/{name}\"",
         "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
-        place.write("callgate.toml", table);
-        let (code, talk) = place.run(&["serve", "--listen", "127.0.0.1:0"]).failure();
+        dir.write("callgate.toml", table);
+        let (code, talk) = dir.run(&["serve", "--listen", "127.0.0.1:0"]).failure();
         assert_eq!(code, 1);
         assert!(!talk.contains("s3cret"), "{talk}");
         let talk: Vec<&str> = talk.lines().filter(|line| !line.contains(" INFO ")).collect();
@@ -258,18 +258,18 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
 #[test]
 fn other_commands_need_no_secrets_and_know_the_upstreams() {
     let table = "[upstreams.default]\nurl = { env = \"NOT_SET_ANYWHERE\" }\n";
-    let place = place_with_a_method(table);
-    assert!(!place.ok(&["method", "show", "item.get"]).contains("not configured"));
-    place.ok(&["method", "edit", "item.get", "--upstream", "other"]);
-    let shown = place.run(&["method", "show", "item.get"]);
-    let shown = format!("{}{}", shown.data(), shown.talk());
+    let dir = place_with_a_method(table);
+    assert!(!dir.ok(&["method", "show", "item.get"]).contains("not configured"));
+    dir.ok(&["method", "edit", "item.get", "--upstream", "other"]);
+    let shown = dir.run(&["method", "show", "item.get"]);
+    let shown = format!("{}{}", shown.stdout(), shown.stderr());
     assert!(shown.contains("upstream `other` is not configured"), "{shown}");
 }
 
 #[test]
 fn the_callers_own_token_is_passed_on_only_if_asked_for() {
     let service = Service::start();
-    let place = place_with_a_method(&format!(
+    let dir = place_with_a_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -279,13 +279,13 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
         "#,
         service.address
     ));
-    place.ok(&["user", "add", "ada"]);
-    let token = place.ok(&["token", "create", "ada"]);
-    let server = place.serve(&[]);
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "create", "ada"]);
+    let server = dir.serve(&[]);
     for token in [token.trim(), ""] {
         server.invoke(token, "item.get", &json!({"id": 7}));
     }
-    let call = place
+    let call = dir
         .command(&["call", "item.get", r#"{"id":7}"#])
         .env("CALLGATE_TOKEN", token.trim())
         .output()
@@ -295,7 +295,7 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
     let sent: Vec<bool> = service.seen().iter().map(|(head, _)| head.contains(&header)).collect();
     assert_eq!(sent, [true, false, true]);
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(!log.contains(token.trim()), "{log}");
 }
 
@@ -303,12 +303,12 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
 fn d22_metrics_are_shown_if_wanted_and_to_those_who_may_call() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
-    let place = place_with_a_method(&table);
-    assert_eq!(place.serve(&[]).get("", "/metrics").status, 404);
-    place.write("callgate.toml", &format!("metrics = true\n{table}"));
-    place.ok(&["user", "add", "ada"]);
-    let token = place.ok(&["token", "create", "ada"]);
-    let server = place.serve(&["--require-auth"]);
+    let dir = place_with_a_method(&table);
+    assert_eq!(dir.serve(&[]).get("", "/metrics").status, 404);
+    dir.write("callgate.toml", &format!("metrics = true\n{table}"));
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "create", "ada"]);
+    let server = dir.serve(&["--require-auth"]);
     assert_eq!(server.get("", "/metrics").status, 401);
     server.invoke(token.trim(), "item.get", &json!({"id": 7}));
     let shown = server.get(token.trim(), "/metrics");

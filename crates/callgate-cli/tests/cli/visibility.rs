@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::drupal_site::{Site, listed as listed_by_site};
-use super::support::{Place, Server};
+use super::support::{Server, TestDirectory};
 
 /// The recorded site with two users. Bob can lose most of his rights.
 fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
@@ -29,9 +29,9 @@ fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
 }
 
 /// What the site has is imported as ada sees it; ada and bob have credentials, eve has none.
-fn place(site: &Site, visibility: &str) -> (Place, [String; 3]) {
-    let place = Place::new();
-    place.write(
+fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
+    let dir = TestDirectory::new();
+    dir.write(
         "callgate.toml",
         &format!(
             r#"
@@ -46,31 +46,31 @@ fn place(site: &Site, visibility: &str) -> (Place, [String; 3]) {
             site.url()
         ),
     );
-    place.ok(&["migrate"]);
+    dir.ok(&["migrate"]);
     let header = ["--header-env", "Authorization=SITE"];
     let import = ["import", "drupal", &site.url(), "--upstream", "drupal"];
-    let mut import = place.command(&[&import[..], &header].concat());
+    let mut import = dir.command(&[&import[..], &header].concat());
     let imported = import.env("SITE", "Bearer ada").output().unwrap();
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let tokens = ["ada", "bob", "eve"].map(|user| {
-        place.ok(&["user", "add", user]);
+        dir.ok(&["user", "add", user]);
         // What the tools with scopes need.
         for section in ["content", "tutorial", "tutorial:search", "user"] {
-            place.ok(&["grant", "--user", user, section, "write"]);
+            dir.ok(&["grant", "--user", user, section, "write"]);
         }
         if user != "eve" {
             let set = ["credential", "set", user, "drupal"];
-            let ran = place.run_with(&set, &format!("{user}\n"));
-            assert!(ran.0.status.success(), "{}", ran.talk());
+            let ran = dir.run_with(&set, &format!("{user}\n"));
+            assert!(ran.0.status.success(), "{}", ran.stderr());
         }
-        place.ok(&["token", "create", user]).trim().to_owned()
+        dir.ok(&["token", "create", user]).trim().to_owned()
     });
-    (place, tokens)
+    (dir, tokens)
 }
 
 /// The ids of the methods that the registry serves.
-fn imported(place: &Place) -> Vec<String> {
-    let listed = place.ok(&["method", "list", "--json"]);
+fn imported(dir: &TestDirectory) -> Vec<String> {
+    let listed = dir.ok(&["method", "list", "--json"]);
     let rows = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let tools = rows.filter(|row| row["state"] == "tool");
     tools.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
@@ -89,9 +89,9 @@ fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
     let has_bob_less = Arc::new(AtomicBool::new(false));
     let site = site(&has_bob_less);
     let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"\nvisibility_seconds = 1";
-    let (place, [ada, bob, eve]) = place(&site, said);
-    let server = place.serve(&[]);
-    let imported = imported(&place);
+    let (dir, [ada, bob, eve]) = dir(&site, said);
+    let server = dir.serve(&[]);
+    let imported = imported(&dir);
     let all = imported.len();
     assert_eq!(listed(&server, &ada).len(), all);
     assert_eq!(imported.len(), 86);
@@ -108,7 +108,7 @@ fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
     server.until("bob sees fewer", |server| listed(server, &bob) == ["probe_echo"]);
     assert_eq!(listed(&server, &ada).len(), all);
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     let reason = "denied: the service `drupal` does not list it for `bob`";
     assert!(log.contains(reason), "{log}");
     assert!(!log.contains("bearer bob"), "{log}");
@@ -118,9 +118,9 @@ fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
 fn a_method_is_shown_with_what_the_service_says_of_a_user() {
     let site = site(&Arc::default());
     let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"";
-    let (place, _) = place(&site, said);
+    let (dir, _) = dir(&site, said);
     let decision = |id: &str, caller: &str| {
-        let shown = place.ok(&["method", "show", id, "--caller", caller, "--json"]);
+        let shown = dir.ok(&["method", "show", id, "--caller", caller, "--json"]);
         let shown: Value = serde_json::from_str(&shown).unwrap();
         shown["decision"].as_str().unwrap().to_owned()
     };
@@ -129,10 +129,10 @@ fn a_method_is_shown_with_what_the_service_says_of_a_user() {
         decisions.extend(["ada", "bob", "eve"].map(|caller| decision(id, caller)));
     }
     insta::assert_debug_snapshot!(decisions);
-    let shown = place.ok(&["method", "show", "probe.adminOnly", "--caller", "bob"]);
+    let shown = dir.ok(&["method", "show", "probe.adminOnly", "--caller", "bob"]);
     assert!(shown.contains("bob: denied: the service `drupal` does not list it for `bob`"));
-    let call = |user: &str| place.run(&["call", "probe.adminOnly", "{}", "--user", user]);
-    assert!(call("ada").data().contains("ada"));
+    let call = |user: &str| dir.run(&["call", "probe.adminOnly", "{}", "--user", user]);
+    assert!(call("ada").stdout().contains("ada"));
     let (_, told) = call("bob").failure();
     let reason =
         "bob may not call `probe.adminOnly`: the service `drupal` does not list it for them";
@@ -141,11 +141,11 @@ fn a_method_is_shown_with_what_the_service_says_of_a_user() {
 
 #[test]
 fn the_keys_are_those_of_rows_too_and_what_is_wrong_is_told() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
     let set = |more: &[&str]| {
         let all = ["upstream", "set", "drupal", "url=http://localhost/jsonrpc"];
-        place.run(&[&all, more].concat())
+        dir.run(&[&all, more].concat())
     };
     let good = ["visibility=upstream", "described_by=jsonrpc_mcp", "visibility_seconds=5"];
     assert!(set(&good).0.status.success());

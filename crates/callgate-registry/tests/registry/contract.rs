@@ -145,7 +145,7 @@ contract! {
     on_sqlite: Kind::Sqlite;
     on_postgres: Kind::Postgres;
     on_mariadb: Kind::MariaDb;
-    // Its stand-in, that is. What else that cannot do is in `Place::scale` and in `stand_in.rs`.
+    // The emulator, that is. What else that cannot do is in `Place::scale` and in `emulator.rs`.
     on_sql_server: Kind::SqlServer,
         at_once: #[ignore = "its transactions put a copy of the database back: of two at once, one is lost"],
         numbers: #[ignore = "it does not count on behind a number that was given"];

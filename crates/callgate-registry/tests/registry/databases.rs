@@ -6,7 +6,7 @@ use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, OpenError, SqlSto
 use callgate_test_support::{DatabaseServer, Engine, SqlServerEmulator};
 use tempfile::TempDir;
 
-use crate::stand_in;
+use crate::emulator;
 
 /// A kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// Where a copy is made to: a database that has nothing yet, or for SQL Server's stand-in a registry
+    /// Where a copy is made to: a database that has nothing yet, or for the SQL Server emulator a registry
     /// that has nothing yet, since its triggers are made anew.
     pub(crate) async fn target(self) -> Place {
         match self {
@@ -101,7 +101,7 @@ impl Kind {
         let place = self.place().await;
         let (store, _) = place.migrate(tables.as_ref()).await.unwrap();
         if self == Self::SqlServer {
-            place.sql(&stand_in::triggers(&tables.unwrap_or_default())).await;
+            place.sql(&emulator::triggers(&tables.unwrap_or_default())).await;
         }
         Registry { store, place }
     }
@@ -138,7 +138,7 @@ impl Place {
         match &self.home {
             Home::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
             Home::SqlServerEmulator(server) => {
-                stand_in::try_sql(server, sql).await.map(|()| String::new())
+                emulator::try_sql(server, sql).await.map(|()| String::new())
             }
             Home::Server(server, name) => {
                 let (server, name, sql) = (*server, name.clone(), sql.to_owned());
@@ -157,7 +157,7 @@ impl Place {
 
     pub(crate) fn scale(&self) -> Scale {
         match self.url.dialect() {
-            // Its stand-in leaves out statements and values of more than 4,000 bytes, and takes its time.
+            // The emulator leaves out statements and values of more than 4,000 bytes, and takes its time.
             Dialect::SqlServer => Scale {
                 methods: 2_000,
                 users: 1_000,
@@ -194,8 +194,8 @@ impl Place {
         }
     }
 
-    /// The server, where it is SQL Server's stand-in.
-    pub(crate) fn stand_in(&self) -> &SqlServerEmulator {
+    /// The server, where it is the SQL Server emulator.
+    pub(crate) fn emulator(&self) -> &SqlServerEmulator {
         match &self.home {
             Home::SqlServerEmulator(server) => server,
             Home::Directory(_) | Home::Server(..) => panic!("it has none"),
@@ -228,7 +228,7 @@ impl Place {
     pub(crate) async fn told(&self, sql: &str) -> String {
         match &self.home {
             Home::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
-            Home::SqlServerEmulator(server) => stand_in::told(server, sql).await,
+            Home::SqlServerEmulator(server) => emulator::query(server, sql).await,
             Home::Server(server, name) => server.sql(name, sql),
         }
     }

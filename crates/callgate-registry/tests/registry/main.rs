@@ -12,5 +12,5 @@ mod replicas;
 mod servers;
 mod sql_server;
 mod sqlite;
-mod stand_in;
+mod emulator;
 mod tls;

@@ -28,7 +28,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
     "clientInfo":{"name":"test","version":"1"}}}"#;
 const MODERN: &str = "2026-07-28";
 
-/// Each of these for each kind of database. Not for SQL Server's stand-in: of two transactions at once it
+/// Each of these for each kind of database. Not for the SQL Server emulator: of two transactions at once it
 /// loses one.
 macro_rules! fleets {
     ($($name:ident),* $(,)?) => {

@@ -109,7 +109,7 @@ async fn a_server_that_stops_answering_holds_nobody_up_and_is_found_again() {
     let url = &registry.place.url;
     let store = SqlStore::open(url, &impatient(), None).await.unwrap();
     assert!(!format!("{store:?} {url:?}").contains("s3cret"));
-    let server = registry.place.stand_in();
+    let server = registry.place.emulator();
     server.signal("STOP");
     // It may take it a moment.
     let read = loop {

@@ -6,7 +6,7 @@ use std::process::Command;
 use callgate_test_support::{DatabaseServer, Engine};
 
 use super::super::databases::url_of;
-use super::super::support::{Place, Ran, Server};
+use super::super::support::{CommandOutput, Server, TestDirectory};
 use super::{ACTION, ROLE_GRANT, SECTION, USER_GRANT, sees, status};
 
 const APPLICATION: &str = include_str!("../../../../callgate-registry/tests/festi/application.sql");
@@ -92,8 +92,8 @@ impl Site {
     }
 
     /// The program with this attached; the registry is in the same database, or in a file.
-    fn command(&self, place: &Place, is_same: bool, arguments: &[&str]) -> Command {
-        let mut command = place.command(&[arguments, &["--preset", "festi"]].concat());
+    fn command(&self, dir: &TestDirectory, is_same: bool, arguments: &[&str]) -> Command {
+        let mut command = dir.command(&[arguments, &["--preset", "festi"]].concat());
         command.env("CALLGATE_ATTACH_DATABASE", &self.reader);
         command.env("CALLGATE_ATTACH_PASSWORD", "hunter2");
         if is_same {
@@ -109,18 +109,18 @@ fn servers() -> [(&'static DatabaseServer, bool); 2] {
 }
 
 fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
-    let (place, site) = (Place::new(), Site::new(server, &[]));
+    let (dir, site) = (TestDirectory::new(), Site::new(server, &[]));
     let before = site.checksum();
     let run = |arguments: &[&str]| {
-        let ran = Ran(site.command(&place, is_same, arguments).output().unwrap());
-        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.talk());
-        ran.data()
+        let ran = CommandOutput(site.command(&dir, is_same, arguments).output().unwrap());
+        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.stderr());
+        ran.stdout()
     };
     run(&["migrate"]);
     let own = run(&["token", "create", "ada"]);
     run(&["method", "edit", "getUserInfo", "--title", "Of ours"]);
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0"];
-    let server = Server::start(site.command(&place, is_same, &arguments));
+    let server = Server::start(site.command(&dir, is_same, &arguments));
     let (root, ada) = ("token-of-root", "token-of-ada");
     for token in [root, ada, own.trim()] {
         assert_eq!(server.tools(token), ["getProjects", "getUserInfo"]);
@@ -140,7 +140,7 @@ fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
     let before = site.checksum();
     server.until("a user's 0 denies", |server| !sees(server, "another", "deleteUser"));
     server.signal("-TERM");
-    let (code, log) = server.ended();
+    let (code, log) = server.wait_for_exit();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("hunter2") && !log.contains("token-of"), "{log}");
     assert_eq!(site.checksum(), before);
@@ -159,16 +159,16 @@ fn d13_a_site_on_mariadb_is_followed_by_a_user_who_may_only_read() {
 #[test]
 fn an_import_is_refused_where_what_protects_the_methods_may_not_be_read() {
     for (server, _) in servers() {
-        let (place, site) = (Place::new(), Site::new(server, &[ACTIONS]));
-        place.write("password", "hunter2\n");
-        place.ok(&["migrate"]);
+        let (dir, site) = (TestDirectory::new(), Site::new(server, &[ACTIONS]));
+        dir.write("password", "hunter2\n");
+        dir.ok(&["migrate"]);
         let import = ["import", "festi", &site.reader, "--password-file", "password"];
-        let (code, talk) = place.run(&import).failure();
+        let (code, talk) = dir.run(&import).failure();
         assert_eq!(code, 1, "{talk}");
         assert!(talk.contains(ACTIONS), "{talk}");
-        assert_eq!(place.ok(&["method", "list", "--json"]), "");
+        assert_eq!(dir.ok(&["method", "list", "--json"]), "");
         site.grant(ACTIONS);
-        place.ok(&import);
-        assert!(place.ok(&["method", "list"]).contains("deleteUser"));
+        dir.ok(&import);
+        assert!(dir.ok(&["method", "list"]).contains("deleteUser"));
     }
 }

@@ -20,8 +20,8 @@ use crate::faults::load::call_log::ClientGroup;
 use crate::faults::load::catalog_changes::CatalogChanges;
 use crate::faults::load::listeners::Listeners;
 use crate::http_client::get;
-use crate::real::servers::Running;
-use crate::support::PATIENCE;
+use crate::real::servers::RunningProcess;
+use crate::support::TIMEOUT;
 use metrics::Metrics;
 use proxy::Proxy;
 use registry::{Program, TestRegistry};
@@ -32,7 +32,7 @@ pub(crate) const GATEWAYS: usize = 3;
 
 /// The gateways with their registry and database. They stop when this is dropped.
 pub(crate) struct Cluster {
-    pub(crate) gateways: Vec<Running>,
+    pub(crate) gateways: Vec<RunningProcess>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) database: Arc<DatabaseServer>,
     pub(crate) registry: TestRegistry,
@@ -78,7 +78,7 @@ impl Cluster {
 
     /// Returns the length of a gateway's log.
     pub(crate) fn log_length(&self, gateway: usize) -> usize {
-        self.gateways[gateway].said().len()
+        self.gateways[gateway].log().len()
     }
 
     /// Returns the earliest time at which a gateway may stop accepting tokens if it loses the registry now.
@@ -117,7 +117,7 @@ impl Cluster {
     pub(crate) fn wait_until(&self, condition: &str, is_met: impl Fn(&Self) -> bool) -> Instant {
         let started = Instant::now();
         while !is_met(self) {
-            assert!(started.elapsed() < PATIENCE, "timed out waiting until {condition}");
+            assert!(started.elapsed() < TIMEOUT, "timed out waiting until {condition}");
             std::thread::sleep(Duration::from_millis(5));
         }
         Instant::now()

@@ -18,7 +18,7 @@ use crate::faults::load::Load;
 use crate::faults::load::call_log::{Call, ClientGroup, Outcome, RequestKind};
 use crate::faults::load::catalog_changes::CatalogChanges;
 use crate::faults::load::listeners::Listeners;
-use crate::real::servers::Running;
+use crate::real::servers::RunningProcess;
 
 /// All groups of clients.
 const ALL: [ClientGroup; 3] =
@@ -161,7 +161,7 @@ impl Scenario {
         let (calls, executed) = (load.stop(), cluster.registry.executed());
         let run = RunRecord { calls, executed, faults, revocation };
         let timings = Timings::of(&run, repaired, ready, isolated_at);
-        let logs = cluster.gateways.iter().map(Running::said).collect();
+        let logs = cluster.gateways.iter().map(RunningProcess::log).collect();
         ScenarioResult { name, run, timings, program: cluster.registry.program, logs }
     }
 }
@@ -199,7 +199,7 @@ pub(crate) fn gateway_is_killed(program: Program, engine: Engine) -> ScenarioRes
     scenario.cluster.gateways[ONE].kill();
     scenario.load.wait_until_served(&OTHERS, &ALL);
     let repaired = Instant::now();
-    scenario.cluster.gateways[ONE].start_again();
+    scenario.cluster.gateways[ONE].restart();
     let ready =
         scenario.cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
     let faults = vec![scenario.fault(FaultKind::GatewayDown(ONE), ready)];
@@ -220,7 +220,7 @@ pub(crate) fn gateway_behind_nginx_is_killed(program: Program, engine: Engine) -
     scenario.cluster.gateways[ONE].kill();
     scenario.load.wait_until_served(&[NGINX], &ALL);
     let repaired = Instant::now();
-    scenario.cluster.gateways[ONE].start_again();
+    scenario.cluster.gateways[ONE].restart();
     let ready =
         scenario.cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
     let faults = vec![scenario.fault(FaultKind::GatewayDown(NGINX), ready)];

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::registry;
 use crate::drupal_site::{self, Site, listed};
 use crate::fake::{FakeService, ReceivedRequest};
-use crate::support::{Place, Ran};
+use crate::support::{CommandOutput, TestDirectory};
 
 /// Returns a reply of `jsonrpc_discovery`.
 fn discovery() -> Value {
@@ -41,13 +41,13 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
     });
-    let place = registry();
+    let dir = registry();
     let url = site.url("/sub/");
     let arguments = ["import", "drupal", &url, "--from", "discovery", "--upstream", "drupal"];
-    let ran = place.run(&[&arguments[..], &["--dry-run"]].concat());
-    insta::assert_snapshot!(site.hide(&format!("{}\n{}", ran.talk(), ran.data())));
-    place.ok(&arguments);
-    let methods = place.exported();
+    let ran = dir.run(&[&arguments[..], &["--dry-run"]].concat());
+    insta::assert_snapshot!(site.hide(&format!("{}\n{}", ran.stderr(), ran.stdout())));
+    dir.ok(&arguments);
+    let methods = dir.exported();
     let listed = json!({
         "type": "object",
         "properties": {
@@ -67,8 +67,8 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
     assert_eq!(names("list.get"), (json!("position"), vec!["first".into(), "param2".into()]));
     // Whether they are tools is configured.
     assert!(methods["plugins.list"].get("exposed").is_none());
-    assert_eq!(place.serve(&[]).tools("").len(), 5);
-    assert!(place.serve(&["--preset", "drupal"]).tools("").is_empty());
+    assert_eq!(dir.serve(&[]).tools("").len(), 5);
+    assert!(dir.serve(&["--preset", "drupal"]).tools("").is_empty());
 }
 
 #[test]
@@ -88,45 +88,45 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
         other => panic!("{other}"),
     };
     let site = FakeService::start(move |asked| (200, page(asked).to_string()));
-    let place = registry();
-    let said = place.ok(&["import", "drupal", &site.url("")]);
+    let dir = registry();
+    let said = dir.ok(&["import", "drupal", &site.url("")]);
     assert!(said.contains("refused  #4: the tool has no `name`\n3 added"), "{said}");
-    let methods = place.exported();
+    let methods = dir.exported();
     let rebuild = &methods["cache.rebuild"];
     assert_eq!((&rebuild["title"], &rebuild["safety"]), (&json!("Rebuild"), &json!("destructive")));
     assert_eq!(rebuild["annotations"], json!({"category": "system"}));
     assert_eq!(methods["sum"]["params_by"], "position");
     assert_eq!(methods["user.get"]["safety"], "read_only");
     assert!(methods.values().all(|method| method["exposed"] == true));
-    assert!(place.tool("cache.rebuild")["inputSchema"]["properties"].is_object());
+    assert!(dir.tool("cache.rebuild")["inputSchema"]["properties"].is_object());
 }
 
 #[test]
 fn callgate_itself_is_imported_as_a_site() {
-    let place = registry();
-    let demo = place.serve(&["--demo"]);
+    let dir = registry();
+    let demo = dir.serve(&["--demo"]);
     let url = format!("http://{}", demo.address());
-    place.write("key", &format!("Bearer {}", demo.token("admin")));
+    dir.write("key", &format!("Bearer {}", demo.token("admin")));
     let header = ["--header-file", "Authorization=key"];
-    let said = place.ok(&[&["import", "drupal", &url][..], &header].concat());
+    let said = dir.ok(&[&["import", "drupal", &url][..], &header].concat());
     assert!(said.starts_with("9 added"), "{said}");
     let table = format!(
         "[upstreams.default]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = {{ file = \"key\" }} }}\n"
     );
-    place.write("callgate.toml", &table);
+    dir.write("callgate.toml", &table);
     // With the configured upstream and no URL.
     for arguments in [&["import", "drupal"][..], &["import", "drupal", &url]] {
-        let said = place.ok(arguments);
+        let said = dir.ok(arguments);
         assert!(said.starts_with("nothing changed"), "{said}");
     }
-    let front = place.serve(&[]);
+    let front = dir.serve(&[]);
     let reply = front.invoke("", "user.get", &json!({"id_user": 2}));
     assert_eq!(reply.json()["result"]["name"], "Ravi Menon", "{}", reply.body);
 }
 
 #[test]
 fn a_site_with_endless_or_empty_replies_is_an_error() {
-    let place = registry();
+    let dir = registry();
     let circle =
         FakeService::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
     let closed = FakeService::start(|_| (403, String::new()));
@@ -140,36 +140,36 @@ fn a_site_with_endless_or_empty_replies_is_an_error() {
     });
     let mut told = String::new();
     for site in [&circle, &closed, &plain, &breaks] {
-        let (_, talk) = place.run(&["import", "drupal", &site.url("/")]).failure();
+        let (_, talk) = dir.run(&["import", "drupal", &site.url("/")]).failure();
         told.push_str(&site.hide(&talk));
     }
     insta::assert_snapshot!(told);
-    assert!(place.exported().is_empty());
+    assert!(dir.exported().is_empty());
 }
 
 /// Runs the import of the documentation as a user.
-fn import(site: &Site, place: &Place, who: &str, more: &[&str]) -> Ran {
-    place.write("who", who);
+fn import(site: &Site, dir: &TestDirectory, who: &str, more: &[&str]) -> CommandOutput {
+    dir.write("who", who);
     let url = site.url();
     let arguments = ["import", "drupal", &url, "--upstream", "drupal"];
     let header: &[&str] =
         if who.is_empty() { &[] } else { &["--header-file", "Authorization=who"] };
-    place.run(&[&arguments[..], header, more].concat())
+    dir.run(&[&arguments[..], header, more].concat())
 }
 
 #[test]
 fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
-    let (site, place) = (Site::start(), registry());
-    let ran = import(&site, &place, "Bearer ada", &["--dry-run"]);
-    let shown = ran.data();
+    let (site, dir) = (Site::start(), registry());
+    let ran = import(&site, &dir, "Bearer ada", &["--dry-run"]);
+    let shown = ran.stdout();
     let shown: Vec<&str> = shown
         .lines()
         .filter(|line| !line.contains("bulk.") && !line.contains("Bulk tool"))
         .collect();
-    let told = site.fake.hide(&format!("{}\n{}", ran.talk(), shown.join("\n")));
+    let told = site.fake.hide(&format!("{}\n{}", ran.stderr(), shown.join("\n")));
     insta::assert_snapshot!(told);
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
-    let methods = place.exported();
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
+    let methods = dir.exported();
     assert_eq!(methods.keys().cloned().collect::<Vec<_>>(), listed("ada-bearer"));
     let without_output: Vec<&String> = methods
         .iter()
@@ -182,10 +182,10 @@ fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
 
 #[test]
 fn numbered_parameters_are_positional() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     for from in ["tools", "discovery"] {
-        assert!(import(&site, &place, "Bearer ada", &["--from", from]).0.status.success());
-        let method = &place.exported()["probe.positional"];
+        assert!(import(&site, &dir, "Bearer ada", &["--from", from]).0.status.success());
+        let method = &dir.exported()["probe.positional"];
         assert_eq!(method["params_by"], "position", "{from}");
         let schema = &method["input_schema"];
         let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
@@ -196,50 +196,50 @@ fn numbered_parameters_are_positional() {
 
 #[test]
 fn a_refused_request_is_not_an_absent_module() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let mut told = String::new();
     for who in ["", "Basic ada", "Bearer wrong"] {
-        let (_, talk) = import(&site, &place, who, &[]).failure();
+        let (_, talk) = import(&site, &dir, who, &[]).failure();
         told.push_str(&[who, "\n", &site.fake.hide(&talk)].concat());
     }
     site.rule(|_| Some(drupal_site::page(503)));
-    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
     site.rule(|_| Some(drupal_site::page(200)));
-    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
     site.rule(|asked| asked.target().contains("/mcp/").then(drupal_site::not_found));
-    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
     insta::assert_snapshot!(told);
-    assert!(place.exported().is_empty());
+    assert!(dir.exported().is_empty());
     let asked = site.fake.log.requests();
     assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
     // It is read if it is requested.
-    assert!(import(&site, &place, "Basic ada", &["--from", "discovery"]).0.status.success());
-    assert!(place.exported().contains_key("probe.unmarked"));
+    assert!(import(&site, &dir, "Basic ada", &["--from", "discovery"]).0.status.success());
+    assert!(dir.exported().contains_key("probe.unmarked"));
 }
 
 #[test]
 fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
-    let (site, place) = (Site::start(), registry());
-    assert!(import(&site, &place, "Bearer ada", &["--from", "discovery"]).0.status.success());
-    assert!(place.exported()["probe.unmarked"].get("exposed").is_none());
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
-    let methods = place.exported();
+    let (site, dir) = (Site::start(), registry());
+    assert!(import(&site, &dir, "Bearer ada", &["--from", "discovery"]).0.status.success());
+    assert!(dir.exported()["probe.unmarked"].get("exposed").is_none());
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
+    let methods = dir.exported();
     assert_eq!(methods["probe.unmarked"]["exposed"], false, "it is no tool");
     assert_eq!(methods["probe.echo"]["title"], "Echo");
-    let said = import(&site, &place, "Bearer ada", &["--from", "discovery"]).data();
+    let said = import(&site, &dir, "Bearer ada", &["--from", "discovery"]).stdout();
     assert!(said.contains("kept     probe.echo: all of it, Drupal site describes more"), "{said}");
-    assert_eq!(place.exported()["probe.echo"], methods["probe.echo"]);
+    assert_eq!(dir.exported()["probe.echo"], methods["probe.echo"]);
 }
 
 #[test]
 fn tools_with_a_login_or_scopes_are_restricted() {
-    let (site, place) = (Site::start(), registry());
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
-    place.ok(&["user", "add", "eve"]);
-    place.ok(&["user", "add", "kim"]);
-    place.ok(&["grant", "--user", "kim", "content", "read"]);
-    let (eve, kim) = (place.ok(&["token", "create", "eve"]), place.ok(&["token", "create", "kim"]));
-    let server = place.serve(&[]);
+    let (site, dir) = (Site::start(), registry());
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
+    dir.ok(&["user", "add", "eve"]);
+    dir.ok(&["user", "add", "kim"]);
+    dir.ok(&["grant", "--user", "kim", "content", "read"]);
+    let (eve, kim) = (dir.ok(&["token", "create", "eve"]), dir.ok(&["token", "create", "kim"]));
+    let server = dir.serve(&[]);
     let has = |token: &str| {
         let asked = ["probe.open", "probe.authRequired", "probe.scoped", "test.methodWithAuth"];
         let path = |id: &str| format!("/mcp/tools/describe?name={id}");
@@ -248,9 +248,9 @@ fn tools_with_a_login_or_scopes_are_restricted() {
     assert_eq!(has(""), [true, false, false, false], "nobody");
     assert_eq!(has(&eve), [true, true, false, false], "a user");
     assert_eq!(has(&kim), [true, true, true, false], "a user with read on `content`");
-    place.ok(&["grant", "--user", "kim", "content", "write"]);
+    dir.ok(&["grant", "--user", "kim", "content", "write"]);
     server.until("write counts", |_| has(&kim) == [true, true, true, true]);
-    let said = place.ok(&["method", "show", "probe.authRequired", "--caller", "eve"]);
+    let said = dir.ok(&["method", "show", "probe.authRequired", "--caller", "eve"]);
     assert!(
         said.contains("section `@authenticated` needs read (2), the grant of every user is read"),
         "{said}"
@@ -259,9 +259,9 @@ fn tools_with_a_login_or_scopes_are_restricted() {
 
 #[test]
 fn sections_of_the_command_line_are_required_beside_a_login() {
-    let (site, place) = (Site::start(), registry());
-    assert!(import(&site, &place, "Bearer ada", &["--section", "site"]).0.status.success());
-    let methods = place.exported();
+    let (site, dir) = (Site::start(), registry());
+    assert!(import(&site, &dir, "Bearer ada", &["--section", "site"]).0.status.success());
+    let methods = dir.exported();
     let sections =
         |id: &str| methods[id]["sections"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(sections("probe.authRequired"), ["@authenticated", "site"]);
@@ -271,19 +271,19 @@ fn sections_of_the_command_line_are_required_beside_a_login() {
 
 #[test]
 fn an_import_may_use_its_own_credential() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let url = site.url();
-    place.write("ada", "Bearer ada");
+    dir.write("ada", "Bearer ada");
     let table = format!(
         "[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = \"Bearer bob\" }}\n"
     );
-    place.write("callgate.toml", &table);
+    dir.write("callgate.toml", &table);
     let arguments = ["import", "drupal", "--upstream", "drupal"];
-    place.ok(&arguments);
-    assert_eq!(place.exported().len(), 25, "what bob may see, who calls");
-    place.ok(&[&arguments[..], &["--header-file", "Authorization=ada"]].concat());
-    assert_eq!(place.exported().len(), 86, "what ada may see, who imports");
-    let reply = place.serve(&[]).invoke("", "probe.whoami", &json!({}));
+    dir.ok(&arguments);
+    assert_eq!(dir.exported().len(), 25, "what bob may see, who calls");
+    dir.ok(&[&arguments[..], &["--header-file", "Authorization=ada"]].concat());
+    assert_eq!(dir.exported().len(), 86, "what ada may see, who imports");
+    let reply = dir.serve(&[]).invoke("", "probe.whoami", &json!({}));
     assert_eq!(reply.json()["result"]["name"], "bob", "{}", reply.body);
 }
 
@@ -298,21 +298,21 @@ fn until(log: &mut impl BufRead, words: &[&str]) {
 
 #[test]
 fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
-    let (site, place) = (Site::start(), registry());
-    place.write("who", "Bearer ada");
+    let (site, dir) = (Site::start(), registry());
+    dir.write("who", "Bearer ada");
     let url = site.url();
     let arguments =
         json!(["drupal", url, "--upstream", "drupal", "--header-file", "Authorization=who"]);
     let table = format!("[imports.site]\narguments = {arguments}\nevery_seconds = 1\n");
-    place.write("callgate.toml", &table);
-    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+    dir.write("callgate.toml", &table);
+    let mut command = dir.command(&["serve", "--listen", "127.0.0.1:0"]);
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut server = command.spawn().unwrap();
     let mut log = BufReader::new(server.stderr.take().unwrap());
     until(&mut log, &["import `site` has changed methods"]);
     // The server assigns the tool names a little later.
     let exported = || {
-        let mut methods = place.exported();
+        let mut methods = dir.exported();
         methods.values_mut().for_each(|it| drop(it.as_object_mut().unwrap().remove("tool_name")));
         methods
     };
@@ -341,8 +341,8 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
 
 #[test]
 fn a_result_that_violates_its_output_schema_is_returned_as_text() {
-    let (site, place) = (Site::start(), registry());
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    let (site, dir) = (Site::start(), registry());
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     site.rule(|asked| {
         let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": {"text": 7}});
         (asked.body["method"] == "probe.echo").then(|| (200, reply.to_string()).into())
@@ -357,8 +357,8 @@ fn a_result_that_violates_its_output_schema_is_returned_as_text() {
             "[upstreams.drupal]\nurl = \"{}/jsonrpc\"\ntrust_results = {trust}\n",
             site.url()
         );
-        place.write("callgate.toml", &table);
-        let server = place.serve(&[]);
+        dir.write("callgate.toml", &table);
+        let server = dir.serve(&[]);
         let version = "MCP-Protocol-Version: 2025-06-18\r\n";
         let reply = server.request_with("POST /mcp", version, "", &call.to_string());
         answers.push(reply.json()["result"].clone());
@@ -370,11 +370,10 @@ fn a_result_that_violates_its_output_schema_is_returned_as_text() {
 
 #[test]
 fn a_tool_with_a_login_is_401_for_anonymous_callers() {
-    let (site, place) = (Site::start(), registry());
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
-    place
-        .write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{}/jsonrpc\"\n", site.url()));
-    let server = place.serve(&[]);
+    let (site, dir) = (Site::start(), registry());
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
+    dir.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{}/jsonrpc\"\n", site.url()));
+    let server = dir.serve(&[]);
     let mut told = String::new();
     for id in ["probe.authRequired", "probe.scoped", "probe.nosuch"] {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": {}}).to_string();
@@ -397,18 +396,18 @@ fn a_tool_with_a_login_is_401_for_anonymous_callers() {
 
 #[test]
 fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let url = site.url();
     // A row of the registry is changed; for the file, the key is suggested.
-    place.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
-    let told = import(&site, &place, "Bearer ada", &["--dry-run"]).talk();
+    dir.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
+    let told = import(&site, &dir, "Bearer ada", &["--dry-run"]).stderr();
     let keys = "calls = \"per_tool\", null_is_absent = true";
     assert!(told.contains(&format!("upstream `drupal` would be set: {keys}")), "{told}");
-    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     assert!(told.contains(&format!("set upstream `drupal`: {keys}")), "{told}");
-    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     assert!(!told.contains("upstream `drupal`:"), "{told}");
-    let server = place.serve(&[]);
+    let server = dir.serve(&[]);
     let reply = server.invoke("", "probe.whoami", &json!({}));
     assert_eq!(reply.json()["result"]["roles"], json!(["anonymous"]), "{}", reply.body);
     let reply = server.invoke("", "probe.echo", &json!({"text": "a", "deep": null}));
@@ -419,14 +418,14 @@ fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let params = &asked.last().unwrap().body["params"];
     assert_eq!(params, &json!({"text": "a", "times": 1}), "null is absent");
     drop(server);
-    place.ok(&["upstream", "remove", "drupal"]);
-    place.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\n"));
-    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    dir.ok(&["upstream", "remove", "drupal"]);
+    dir.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\n"));
+    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     let note = "note: [upstreams.drupal] in the configuration should also have\n\
                 calls = \"per_tool\"\nnull_is_absent = true\n";
     assert!(told.contains(note), "{told}");
     // Before 1.4 there is one URL for all tools.
     site.rule(|asked| (asked.target() == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
-    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     assert!(!told.contains("per_tool"), "{told}");
 }

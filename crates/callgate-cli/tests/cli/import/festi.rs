@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::support::{Place, Ran};
+use super::super::support::{CommandOutput, TestDirectory};
 use super::registry;
 
 /// The tables of Festi's own scripts, with the rows of a small application.
@@ -40,61 +40,58 @@ const APPLICATION: &str = r#"
     INSERT INTO festi_sections_user_permission VALUES (1, 124, 0), (1, 123, 6);
 "#;
 
-fn application() -> Place {
-    let place = registry();
-    place.sql("festi.db", APPLICATION);
-    place
+fn application() -> TestDirectory {
+    let dir = registry();
+    dir.sql("festi.db", APPLICATION);
+    dir
 }
 
-fn import(place: &Place, more: &[&str]) -> Ran {
-    let ran = place.run(&[&["import", "festi", "sqlite:festi.db"], more].concat());
-    assert!(ran.0.status.success(), "{}", ran.talk());
+fn import(dir: &TestDirectory, more: &[&str]) -> CommandOutput {
+    let ran = dir.run(&[&["import", "festi", "sqlite:festi.db"], more].concat());
+    assert!(ran.0.status.success(), "{}", ran.stderr());
     ran
 }
 
 #[test]
 fn festi_methods_are_imported_with_the_sections_of_their_actions() {
-    let place = application();
-    let before = std::fs::read(place.path("festi.db")).unwrap();
-    let ran = import(&place, &["--upstream", "php", "--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
-    let ran = import(&place, &["--upstream", "php"]);
-    insta::assert_snapshot!(ran.data());
-    insta::assert_snapshot!(place.ok(&["export"]));
-    let again = import(&place, &["--upstream", "php"]).data();
+    let dir = application();
+    let before = std::fs::read(dir.path("festi.db")).unwrap();
+    let ran = import(&dir, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    let ran = import(&dir, &["--upstream", "php"]);
+    insta::assert_snapshot!(ran.stdout());
+    insta::assert_snapshot!(dir.ok(&["export"]));
+    let again = import(&dir, &["--upstream", "php"]).stdout();
     assert!(again.contains("nothing changed"), "{again}");
-    assert_eq!(place.tool("getProjects")["inputSchema"]["properties"], json!({}));
-    assert_eq!(place.tool("deleteUser")["outputSchema"], json!({"type": "boolean"}));
-    assert!(place.tool("getProjects").get("outputSchema").is_none(), "it gives its `Response`");
-    assert_eq!(std::fs::read(place.path("festi.db")).unwrap(), before, "it is only read");
-    assert_eq!(beside(&place), 0);
+    assert_eq!(dir.tool("getProjects")["inputSchema"]["properties"], json!({}));
+    assert_eq!(dir.tool("deleteUser")["outputSchema"], json!({"type": "boolean"}));
+    assert!(dir.tool("getProjects").get("outputSchema").is_none(), "it gives its `Response`");
+    assert_eq!(std::fs::read(dir.path("festi.db")).unwrap(), before, "it is only read");
+    assert_eq!(beside(&dir), 0);
 }
 
 /// Returns the number of files beside the database.
-fn beside(place: &Place) -> usize {
-    let all = std::fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+fn beside(dir: &TestDirectory) -> usize {
+    let all = std::fs::read_dir(dir.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     all.filter(|name| name.to_string_lossy().starts_with("festi.db-")).count()
 }
 
 #[test]
 fn a_database_with_a_write_ahead_log_is_not_written() {
-    let place = application();
-    place.sql("festi.db", "PRAGMA journal_mode = WAL");
-    let before = std::fs::read(place.path("festi.db")).unwrap();
-    assert!(import(&place, &[]).data().contains("5 added"));
-    assert_eq!(
-        (std::fs::read(place.path("festi.db")).unwrap() == before, beside(&place)),
-        (true, 0)
-    );
+    let dir = application();
+    dir.sql("festi.db", "PRAGMA journal_mode = WAL");
+    let before = std::fs::read(dir.path("festi.db")).unwrap();
+    assert!(import(&dir, &[]).stdout().contains("5 added"));
+    assert_eq!((std::fs::read(dir.path("festi.db")).unwrap() == before, beside(&dir)), (true, 0));
 }
 
 #[test]
 fn festi_users_keep_their_grants_and_a_zero_denies() {
-    let place = application();
-    import(&place, &["--users"]);
+    let dir = application();
+    import(&dir, &["--users"]);
     let may = |id: &str, user: &str| {
-        let shown = place.run(&["method", "show", id, "--caller", user]);
-        let shown = shown.data();
+        let shown = dir.run(&["method", "show", id, "--caller", user]);
+        let shown = shown.stdout();
         let line = shown.lines().find(|line| line.contains(user)).unwrap_or_default();
         format!("{id} {line}")
     };
@@ -104,21 +101,21 @@ fn festi_users_keep_their_grants_and_a_zero_denies() {
             .flat_map(|id| [may(id, "ada"), may(id, "bob")])
             .collect();
     insta::assert_snapshot!(all.join("\n"));
-    assert!(!place.ok(&["user", "list", "--json"]).contains("s3cret"));
+    assert!(!dir.ok(&["user", "list", "--json"]).contains("s3cret"));
 }
 
 #[test]
 fn existing_users_are_not_changed_or_confused() {
-    let place = application();
-    place.sql(
+    let dir = application();
+    dir.sql(
         "callgate.db",
         "INSERT INTO users_types (id, caption) VALUES (1, 'guest'), (7, 'reader');
          INSERT INTO users (id, login) VALUES (123, 'carol'), (9, 'bob');
          INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'user_management', 2);
          INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (5, 7, 4);",
     );
-    let ran = import(&place, &["--users", "--dry-run"]);
-    let shown: Vec<String> = format!("{}{}", ran.data(), ran.talk())
+    let ran = import(&dir, &["--users", "--dry-run"]);
+    let shown: Vec<String> = format!("{}{}", ran.stdout(), ran.stderr())
         .lines()
         .filter(|line| {
             ["+ section", "+ role", "+ user", "+ grant", "access", "note: role", "note: user"]
@@ -128,17 +125,17 @@ fn existing_users_are_not_changed_or_confused() {
         .map(ToOwned::to_owned)
         .collect();
     insta::assert_snapshot!(shown.join("\n"));
-    import(&place, &["--users"]);
-    assert!(import(&place, &["--users"]).data().contains("nothing changed"));
-    let sections = place.ok(&["section", "list"]);
+    import(&dir, &["--users"]);
+    assert!(import(&dir, &["--users"]).stdout().contains("nothing changed"));
+    let sections = dir.ok(&["section", "list"]);
     assert!(sections.contains("Mine") && sections.contains("Projects"), "{sections}");
 }
 
 #[test]
 fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
-    let place = application();
+    let dir = application();
     // The source: grants without a holder, and duplicate names.
-    place.sql(
+    dir.sql(
         "festi.db",
         "INSERT INTO users_types VALUES (3, 'reader'), (4, 'clerk'), (5, 'cook'), (6, 'free');
          INSERT INTO users VALUES (125, 'ada', 2, '', ''), (126, 'eve', 3, '', ''),
@@ -147,7 +144,7 @@ fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
          INSERT INTO festi_sections_user_permission VALUES (1, 125, 6), (1, 78, 6);",
     );
     // The registry: rows of deleted users and roles.
-    place.sql(
+    dir.sql(
         "callgate.db",
         "INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'mine', 2);
          INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (5, 4, 6);
@@ -157,36 +154,35 @@ fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
          INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
              VALUES (128, 'shop', 's3cret', 1);",
     );
-    let ran = import(&place, &["--users", "--dry-run"]);
-    let shown = format!("{}{}", ran.data(), ran.talk());
+    let ran = import(&dir, &["--users", "--dry-run"]);
+    let shown = format!("{}{}", ran.stdout(), ran.stderr());
     let starts = ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: the grants of"];
     let is_about = |line: &&str| starts.iter().any(|start| line.starts_with(start));
     insta::assert_snapshot!(shown.lines().filter(is_about).collect::<Vec<_>>().join("\n"));
-    import(&place, &["--users"]);
-    assert!(import(&place, &["--users"]).data().contains("nothing changed"));
+    import(&dir, &["--users"]);
+    assert!(import(&dir, &["--users"]).stdout().contains("nothing changed"));
 }
 
 #[test]
 fn a_database_with_missing_tables_is_read() {
-    let place = registry();
-    place.sql(
+    let dir = registry();
+    dir.sql(
         "festi.db",
         "CREATE TABLE rpc_methods (method TEXT); INSERT INTO rpc_methods VALUES ('getUser');",
     );
-    let ran = import(&place, &["--prefix", "app_"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
+    let ran = import(&dir, &["--prefix", "app_"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
 }
 
 #[test]
 fn unreadable_festi_databases_are_reported_with_hints() {
-    let place = registry();
-    place.sql("empty.db", "CREATE TABLE other (id INT)");
-    place.sql(
+    let dir = registry();
+    dir.sql("empty.db", "CREATE TABLE other (id INT)");
+    dir.sql(
         "other.db",
         "CREATE TABLE rpc_methods (rpc_method TEXT); CREATE TABLE app_section_actions (mask INT)",
     );
-    place
-        .write("text.db", "this is no database, whatever its name says; it is only text in a file");
+    dir.write("text.db", "this is no database, whatever its name says; it is only text in a file");
     let mut told = String::new();
     for arguments in [
         &["oracle://root:s3cret@localhost/festi"][..],
@@ -196,14 +192,14 @@ fn unreadable_festi_databases_are_reported_with_hints() {
         &["sqlite:other.db"],
         &["sqlite:empty.db", "--upstream", "local"],
     ] {
-        let (code, talk) = place.run(&[&["import", "festi"], arguments].concat()).failure();
+        let (code, talk) = dir.run(&[&["import", "festi"], arguments].concat()).failure();
         assert_eq!(code, 1);
         told += &talk;
     }
-    let ran = place.run(&["import", "festi", "sqlite:empty.db", "--prefix", "a-b"]);
-    told += &ran.talk();
+    let ran = dir.run(&["import", "festi", "sqlite:empty.db", "--prefix", "a-b"]);
+    told += &ran.stderr();
     assert!(!told.contains("s3cret"), "{told}");
-    assert!(!place.path("nowhere.db").exists());
+    assert!(!dir.path("nowhere.db").exists());
     insta::assert_snapshot!(told);
 }
 
@@ -240,15 +236,15 @@ const SOURCE: &str = "<?php
 
 #[test]
 fn php_source_and_database_do_not_loosen_each_other() {
-    let place = application();
-    import(&place, &[]);
-    place.write("My.php", SOURCE);
+    let dir = application();
+    import(&dir, &[]);
+    dir.write("My.php", SOURCE);
     let source = || {
-        let ran = place.run(&["import", "php", ".", "--name", "app"]);
-        assert!(ran.0.status.success(), "{}", ran.talk());
-        ran.data()
+        let ran = dir.run(&["import", "php", ".", "--name", "app"]);
+        assert!(ran.0.status.success(), "{}", ran.stderr());
+        ran.stdout()
     };
-    let sections = |id: &str| place.exported()[id]["sections"].clone();
+    let sections = |id: &str| dir.exported()[id]["sections"].clone();
     let check = || {
         assert_eq!(sections("getUserInfo"), json!({"user_management": "read"}));
         assert_eq!(sections("deleteUser"), json!({"user_management": "execute"}));
@@ -259,28 +255,27 @@ fn php_source_and_database_do_not_loosen_each_other() {
     assert!(said.contains("kept     save: sections, another source needs more\n"), "{said}");
     check();
     for _ in 0..2 {
-        import(&place, &[]);
+        import(&dir, &[]);
         check();
         source();
         check();
     }
     // Changes of the database are followed where only the database stated the sections.
-    place
-        .sql("festi.db", "UPDATE festi_section_actions SET mask = '4' WHERE method = 'deleteUser'");
-    import(&place, &[]);
+    dir.sql("festi.db", "UPDATE festi_section_actions SET mask = '4' WHERE method = 'deleteUser'");
+    import(&dir, &[]);
     source();
     assert_eq!(sections("deleteUser"), json!({"user_management": "write"}));
-    place.ok(&["method", "edit", "deleteUser", "--section", "user_management:read"]);
+    dir.ok(&["method", "edit", "deleteUser", "--section", "user_management:read"]);
     source();
-    import(&place, &[]);
+    import(&dir, &[]);
     assert_eq!(sections("deleteUser"), json!({"user_management": "read"}), "a person said it");
 }
 
 #[test]
 fn sections_of_a_database_take_precedence_over_the_command_line() {
-    let place = application();
-    import(&place, &["--section", "app:read"]);
-    let methods = place.exported();
+    let dir = application();
+    import(&dir, &["--section", "app:read"]);
+    let methods = dir.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
     assert_eq!(methods["getProjects"]["sections"], json!({"app": "read"}));
 }
@@ -294,72 +289,72 @@ fn the_strictest_of_several_actions_is_required() {
         ("UPDATE more SET mask = '6' || id", "closed"),
         ("UPDATE more SET mask = '9' WHERE id = 1", "closed"),
     ] {
-        let place = application();
-        place.sql(
+        let dir = application();
+        dir.sql(
             "festi.db",
             "CREATE TABLE more (id INT, mask TEXT); INSERT INTO more VALUES (1, '2'), (2, '4');",
         );
-        place.sql("festi.db", more);
-        place.sql(
+        dir.sql("festi.db", more);
+        dir.sql(
             "festi.db",
             "INSERT INTO festi_section_actions (id_section, plugin, method, mask, comment)
              SELECT 1, 'MyPlugin', 'getUserInfo', mask, '' FROM more ORDER BY id",
         );
-        import(&place, &[]);
-        let sections = place.exported()["getUserInfo"]["sections"].clone();
+        import(&dir, &[]);
+        let sections = dir.exported()["getUserInfo"]["sections"].clone();
         assert_eq!(sections, json!({"user_management": expected}), "{more}");
     }
 }
 
 #[test]
 fn a_method_that_moves_to_another_plugin_is_not_a_manual_change() {
-    let place = application();
-    import(&place, &[]);
-    let sections = || place.exported()["deleteUser"]["sections"].clone();
-    place.sql(
+    let dir = application();
+    import(&dir, &[]);
+    let sections = || dir.exported()["deleteUser"]["sections"].clone();
+    dir.sql(
         "festi.db",
         "UPDATE rpc_methods SET plugin = 'Other' WHERE method = 'deleteUser';
          UPDATE festi_section_actions SET plugin = 'Other', mask = '4' WHERE method = 'deleteUser'",
     );
-    let said = import(&place, &[]).data();
+    let said = import(&dir, &[]).stdout();
     assert!(said.contains("1 changed") && said.contains("0 kept"), "{said}");
     assert_eq!(sections(), json!({"user_management": "write"}));
-    place.ok(&["method", "edit", "deleteUser", "--section", "user_management:execute"]);
-    place.sql(
+    dir.ok(&["method", "edit", "deleteUser", "--section", "user_management:execute"]);
+    dir.sql(
         "festi.db",
         "UPDATE rpc_methods SET plugin = 'Third' WHERE method = 'deleteUser';
          UPDATE festi_section_actions SET plugin = 'Third', mask = '2' WHERE method = 'deleteUser'",
     );
-    let said = import(&place, &[]).data();
+    let said = import(&dir, &[]).stdout();
     assert!(said.contains("kept     deleteUser: sections, changed by hand\n"), "{said}");
     assert_eq!(sections(), json!({"user_management": "execute"}));
 }
 
 #[test]
 fn a_second_application_does_not_change_the_sections_of_the_first() {
-    let place = application();
-    import(&place, &["--upstream", "one"]);
-    place.sql("second.db", APPLICATION);
-    place.sql(
+    let dir = application();
+    import(&dir, &["--upstream", "one"]);
+    dir.sql("second.db", APPLICATION);
+    dir.sql(
         "second.db",
         "UPDATE rpc_methods SET rpc_method = 'second.' || rpc_method;
          UPDATE festi_section_actions SET mask = '2' WHERE method = 'deleteUser'",
     );
     let second = || {
-        let ran = place.run(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
-        assert!(ran.0.status.success(), "{}", ran.talk());
-        ran.data()
+        let ran = dir.run(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
+        assert!(ran.0.status.success(), "{}", ran.stderr());
+        ran.stdout()
     };
     let said = second();
     let refused = "refused  second.deleteUser: a method of upstream `one` shares the actions of \
                    `MyPlugin` and `deleteUser`, and needs other sections\n";
     assert!(said.contains(refused), "{said}");
-    let methods = place.exported();
+    let methods = dir.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
     assert_eq!(methods["second.getUserInfo"]["sections"], json!({"user_management": "read"}));
     assert!(!methods.contains_key("second.deleteUser"));
     // Neither does a later import with another mask or another plugin.
-    place.sql(
+    dir.sql(
         "second.db",
         "UPDATE festi_section_actions SET mask = '6' WHERE method = 'getuserinfo';
          UPDATE rpc_methods SET plugin = 'MyPlugin', method = 'deleteUser' WHERE method = 'save'",
@@ -367,6 +362,6 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
     let said = second();
     assert!(said.contains("refused  second.getUserInfo: a method of upstream `one`"), "{said}");
     assert!(said.contains("refused  second.save: a method of upstream `one`"), "{said}");
-    assert_eq!(place.exported()["getUserInfo"]["sections"], json!({"user_management": "read"}));
-    assert!(import(&place, &["--upstream", "one"]).data().contains("nothing changed"));
+    assert_eq!(dir.exported()["getUserInfo"]["sections"], json!({"user_management": "read"}));
+    assert!(import(&dir, &["--upstream", "one"]).stdout().contains("nothing changed"));
 }

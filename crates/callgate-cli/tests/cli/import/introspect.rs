@@ -34,14 +34,14 @@ fn service(is_listed: bool) -> FakeService {
 fn listed_methods_have_their_signatures_and_help() {
     for is_listed in [true, false] {
         let service = service(is_listed);
-        let place = registry();
-        let ran = place.run(&["import", "introspect", &service.url("/RPC2"), "--dry-run"]);
+        let dir = registry();
+        let ran = dir.run(&["import", "introspect", &service.url("/RPC2"), "--dry-run"]);
         if is_listed {
-            let talk = service.hide(&ran.talk());
-            insta::assert_snapshot!(format!("{talk}\n{}", ran.data()));
+            let talk = service.hide(&ran.stderr());
+            insta::assert_snapshot!(format!("{talk}\n{}", ran.stdout()));
         }
-        place.ok(&["import", "introspect", &service.url("/RPC2")]);
-        let methods = place.exported();
+        dir.ok(&["import", "introspect", &service.url("/RPC2")]);
+        let methods = dir.exported();
         let schema = json!({
             "type": "object",
             "properties": {"param1": {"type": "object"}, "param2": {"type": "boolean"}},
@@ -52,11 +52,11 @@ fn listed_methods_have_their_signatures_and_help() {
         assert_eq!(methods["item.get"]["description"], "Returns one item.");
         assert!(methods["odd"].get("description").is_none());
         assert_eq!(methods.len(), 4, "`system.hostname` is a method like others");
-        assert!(place.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
+        assert!(dir.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
         // Parameters without a type survive both formats.
         for form in ["manifest", "openrpc"] {
             let other = registry();
-            other.write("exported", &place.ok(&["export", "--format", form]));
+            other.write("exported", &dir.ok(&["export", "--format", form]));
             other.ok(&["import", form, "exported"]);
             assert_eq!(other.exported(), methods, "{form}");
         }
@@ -105,18 +105,18 @@ fn a_failed_description_fails_the_import() {
                 }
                 (200, reply.to_string())
             });
-            let place = registry();
+            let dir = registry();
             let import = ["import", "introspect", &service.url("/")];
-            place.ok(&import);
-            let before = place.exported();
+            dir.ok(&import);
+            let before = dir.exported();
             assert_eq!(before["item.get"]["description"], "Returns one item.");
             fails.store(true, Ordering::SeqCst);
-            let ran = place.run(&import);
-            assert_eq!(ran.0.status.success(), is_unknown, "{message}: {}", ran.talk());
+            let ran = dir.run(&import);
+            assert_eq!(ran.0.status.success(), is_unknown, "{message}: {}", ran.stderr());
             if !is_unknown {
                 let told = format!("system.methodHelp of `item.get`: {message} (code {code})");
-                assert!(ran.talk().contains(&told), "{}", ran.talk());
-                assert_eq!(place.exported(), before);
+                assert!(ran.stderr().contains(&told), "{}", ran.stderr());
+                assert_eq!(dir.exported(), before);
             }
         }
     }
@@ -125,10 +125,10 @@ fn a_failed_description_fails_the_import() {
 #[test]
 fn parameters_without_names_are_positional() {
     let service = service(true);
-    let place = registry();
-    place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
-    place.ok(&["import", "introspect"]);
-    let server = place.serve(&[]);
+    let dir = registry();
+    dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
+    dir.ok(&["import", "introspect"]);
+    let server = dir.serve(&[]);
     for (name, arguments, sent) in [
         ("odd", json!({"params": [1, "two", [3]]}), json!([1, "two", [3]])),
         ("odd", json!({}), json!([])),
@@ -145,7 +145,7 @@ fn parameters_without_names_are_positional() {
 
 #[test]
 fn a_service_that_lists_nothing_is_an_error() {
-    let place = registry();
+    let dir = registry();
     let mut told = String::new();
     let none = FakeService::service(|_, _| None);
     let odd = FakeService::service(|_, _| Some(json!({"methods": []})));
@@ -153,7 +153,7 @@ fn a_service_that_lists_nothing_is_an_error() {
         Some((0..10_001).map(|number| Value::from(format!("m{number}"))).collect())
     });
     for service in [&none, &odd, &many] {
-        let (_, talk) = place.run(&["import", "introspect", &service.url("/rpc")]).failure();
+        let (_, talk) = dir.run(&["import", "introspect", &service.url("/rpc")]).failure();
         told.push_str(&service.hide(&talk));
     }
     insta::assert_snapshot!(told, @"

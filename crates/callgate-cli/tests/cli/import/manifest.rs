@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::support::Place;
+use super::super::support::TestDirectory;
 use super::registry;
 
 const MANIFEST: &str = r#"
@@ -43,28 +43,28 @@ sections = {}
 fields = [{ name = "id", type = "int" }, { name = "lines", type = "string[]", optional = true }]
 "#;
 
-fn import(place: &Place, text: &str) -> String {
-    place.write("manifest", text);
-    place.ok(&["import", "manifest", "manifest"])
+fn import(dir: &TestDirectory, text: &str) -> String {
+    dir.write("manifest", text);
+    dir.ok(&["import", "manifest", "manifest"])
 }
 
 #[test]
 fn a_manifest_covers_every_column_of_the_registry() {
-    let place = registry();
-    let said = import(&place, MANIFEST);
+    let dir = registry();
+    let said = import(&dir, MANIFEST);
     assert!(
         said.ends_with("3 added, 0 changed, 0 removed, 1 hidden, 0 kept, 0 refused, 0 unchanged\n"),
         "{said}"
     );
-    insta::assert_json_snapshot!(place.tool("order.get"));
-    let order: Vec<String> = place.tool("order.cancel")["inputSchema"]["properties"]
+    insta::assert_json_snapshot!(dir.tool("order.get"));
+    let order: Vec<String> = dir.tool("order.cancel")["inputSchema"]["properties"]
         .as_object()
         .unwrap()
         .keys()
         .cloned()
         .collect();
     assert_eq!(order, ["z", "a"], "the order counts by position");
-    insta::assert_snapshot!(place.ok(&["export"]));
+    insta::assert_snapshot!(dir.ok(&["export"]));
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let written: Value = toml::from_str(MANIFEST).unwrap();
     assert!(schema.is_valid(&written), "{:?}", schema.iter_errors(&written).next());
-    let place = registry();
-    import(&place, MANIFEST);
-    let exported: Value = serde_json::from_str(&place.ok(&["export"])).unwrap();
+    let dir = registry();
+    import(&dir, MANIFEST);
+    let exported: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     assert!(schema.is_valid(&exported), "{:?}", schema.iter_errors(&exported).next());
     for wrong in [
         json!({"methods": [{}]}),
@@ -91,23 +91,23 @@ fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
 
 #[test]
 fn a_round_trip_changes_nothing() {
-    let place = registry();
-    import(&place, MANIFEST);
-    assert!(import(&place, MANIFEST).contains("nothing changed"));
-    let manifest = place.ok(&["export"]);
-    let said = import(&place, &manifest);
+    let dir = registry();
+    import(&dir, MANIFEST);
+    assert!(import(&dir, MANIFEST).contains("nothing changed"));
+    let manifest = dir.ok(&["export"]);
+    let said = import(&dir, &manifest);
     assert!(said.contains("nothing changed"), "{said}");
-    assert_eq!(place.ok(&["export"]), manifest);
+    assert_eq!(dir.ok(&["export"]), manifest);
     let other = registry();
     assert!(import(&other, &manifest).contains("3 added"));
     assert_eq!(other.ok(&["export"]), manifest);
-    assert_eq!(other.ok(&["method", "list"]), place.ok(&["method", "list"]));
+    assert_eq!(other.ok(&["method", "list"]), dir.ok(&["method", "list"]));
 }
 
 #[test]
 fn rows_of_other_writers_survive_a_round_trip() {
-    let place = registry();
-    place.sql(
+    let dir = registry();
+    dir.sql(
         "callgate.db",
         r#"INSERT INTO sections (id, caption, ident) VALUES (1, 'Users', 'users'), (2, 'Log', 'log');
            INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'Users', 'get', 4);
@@ -118,22 +118,22 @@ fn rows_of_other_writers_survive_a_round_trip() {
            INSERT INTO rpc_methods (rpc_method) VALUES ('plain');
            INSERT INTO rpc_methods (rpc_method, upstream, title) VALUES ('code', 'local', 'Overlay');"#,
     );
-    let ran = place.run(&["export"]);
-    insta::assert_snapshot!(ran.talk());
-    let manifest = ran.data();
-    let said = import(&place, &manifest);
+    let ran = dir.run(&["export"]);
+    insta::assert_snapshot!(ran.stderr());
+    let manifest = ran.stdout();
+    let said = import(&dir, &manifest);
     assert!(said.contains("nothing changed"), "{said}");
     let other = registry();
     let said = import(&other, &manifest);
     assert!(said.contains("3 added"), "{said}");
-    let needs = |place: &Place| place.exported()["user.get"]["sections"].clone();
+    let needs = |dir: &TestDirectory| dir.exported()["user.get"]["sections"].clone();
     assert_eq!(needs(&other), json!({"log": "closed", "users": "write"}));
-    assert_eq!(needs(&other), needs(&place));
+    assert_eq!(needs(&other), needs(&dir));
 }
 
 #[test]
 fn an_invalid_manifest_is_reported_with_its_position() {
-    let place = registry();
+    let dir = registry();
     let mut told = String::new();
     for wrong in [
         "methods = 1",
@@ -142,14 +142,14 @@ fn an_invalid_manifest_is_reported_with_its_position() {
         "{\"methods\": [{}]}",
         "[[methods]]\nid = ",
     ] {
-        place.write("manifest", wrong);
-        let (code, talk) = place.run(&["import", "manifest", "manifest"]).failure();
+        dir.write("manifest", wrong);
+        let (code, talk) = dir.run(&["import", "manifest", "manifest"]).failure();
         assert_eq!(code, 1);
         told.push_str(&talk);
     }
     insta::assert_snapshot!(told);
     let said = import(
-        &place,
+        &dir,
         r#"{"methods": [{"id": "a", "params": ["int|"]}, {"id": "b", "params": [{"nom": 1}]}, {"id": "c"}]}"#,
     );
     insta::assert_snapshot!(said);
@@ -157,13 +157,13 @@ fn an_invalid_manifest_is_reported_with_its_position() {
 
 #[test]
 fn an_openrpc_document_is_exported_and_imported_again() {
-    let place = registry();
-    import(&place, MANIFEST);
-    let document = place.ok(&["export", "--format", "openrpc", "--upstream", "php"]);
+    let dir = registry();
+    import(&dir, MANIFEST);
+    let document = dir.ok(&["export", "--format", "openrpc", "--upstream", "php"]);
     insta::assert_snapshot!(document);
     let parsed: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(parsed["methods"].as_array().unwrap().len(), 2);
-    let all = place.ok(&["export", "--format", "openrpc"]);
+    let all = dir.ok(&["export", "--format", "openrpc"]);
     let other = registry();
     assert!(other.import(&all, &[]).contains("3 added"));
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
@@ -171,7 +171,7 @@ fn an_openrpc_document_is_exported_and_imported_again() {
 
 #[test]
 fn a_replaced_class_is_reported() {
-    let place = registry();
+    let dir = registry();
     let of = |name: &str, field: &str| {
         format!(
             "name = \"{name}\"\n[[methods]]\nid = \"{name}.get\"\nparams = [\"Pet $pet\"]\n\
@@ -179,8 +179,8 @@ fn a_replaced_class_is_reported() {
         )
     };
     for (name, field, is_told) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
-        place.write("manifest.toml", &of(name, field));
-        let talk = place.run(&["import", "manifest", "manifest.toml"]).talk();
+        dir.write("manifest.toml", &of(name, field));
+        let talk = dir.run(&["import", "manifest", "manifest.toml"]).stderr();
         let note = "this source replaces the fields of these classes: `Pet`";
         assert_eq!(talk.contains(note), is_told, "{talk}");
     }
@@ -188,15 +188,15 @@ fn a_replaced_class_is_reported() {
 
 #[test]
 fn empty_properties_are_exported_as_an_object() {
-    let place = registry();
+    let dir = registry();
     let schema = r#"{"type":"object","properties":{"page":{"type":"object","properties":[]}}}"#;
-    place.ok(&["method", "add", "site.list", "--input-schema", schema]);
-    place.sql(
+    dir.ok(&["method", "add", "site.list", "--input-schema", schema]);
+    dir.sql(
         "callgate.db",
         r#"UPDATE rpc_methods SET output_schema = '{"type":"object","properties":[]}'"#,
     );
     for format in ["manifest", "openrpc"] {
-        let text = place.ok(&["export", "--format", format]);
+        let text = dir.ok(&["export", "--format", format]);
         assert_eq!(text.matches("\"properties\": {}").count(), 2, "{text}");
         assert!(!text.contains("\"properties\": []"), "{text}");
     }
@@ -204,7 +204,7 @@ fn empty_properties_are_exported_as_an_object() {
 
 #[test]
 fn a_ref_in_data_is_exported_unchanged() {
-    let place = registry();
+    let dir = registry();
     let data = json!({"$ref": "#/$defs/Age"});
     let link = json!({"default": data, "enum": [data], "const": data, "examples": [data]});
     let schema = json!({
@@ -212,8 +212,8 @@ fn a_ref_in_data_is_exported_unchanged() {
         "properties": {"age": {"$ref": "#/$defs/Age"}, "link": link},
         "$defs": {"Age": {"type": "integer"}},
     });
-    place.ok(&["method", "add", "site.list", "--input-schema", &schema.to_string()]);
-    let document = place.ok(&["export", "--format", "openrpc"]);
+    dir.ok(&["method", "add", "site.list", "--input-schema", &schema.to_string()]);
+    let document = dir.ok(&["export", "--format", "openrpc"]);
     let document: Value = serde_json::from_str(&document).unwrap();
     let params = &document["methods"][0]["params"];
     assert_eq!(params[0]["schema"], json!({"$ref": "#/components/schemas/Age"}));

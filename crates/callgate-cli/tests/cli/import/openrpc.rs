@@ -10,22 +10,22 @@ fn with_params(params: &Value) -> Value {
 
 #[test]
 fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
-    let place = registry();
+    let dir = registry();
     let method = with_params(&json!([
         {"name": "Transaction hash", "required": true, "description": "Which.",
          "schema": {"type": "string", "description": "A hash."}},
         {"name": "at", "summary": "When.", "schema": {"$schema": "x", "type": "integer", "format": "int64"}},
         {"name": "any", "schema": true},
     ]));
-    place.import(&document(&json!([method])), &[]);
-    let tool = place.tool("m");
+    dir.import(&document(&json!([method])), &[]);
+    let tool = dir.tool("m");
     insta::assert_json_snapshot!(tool["inputSchema"]);
     assert_eq!(tool["outputSchema"], json!({"type": "string"}));
 }
 
 #[test]
 fn parameters_are_positional_without_param_structure() {
-    let place = registry();
+    let dir = registry();
     let with = |name: &str, structure: Option<&str>| {
         let mut method = reading(name, "");
         if let Some(structure) = structure {
@@ -40,9 +40,9 @@ fn parameters_are_positional_without_param_structure() {
         with("either", Some("either")),
         with("wrong", Some("sideways")),
     ]);
-    let said = place.import(&document(&all), &[]);
+    let said = dir.import(&document(&all), &[]);
     assert!(said.contains("refused  wrong: `paramStructure`: expected `by-name`"), "{said}");
-    let methods = place.exported();
+    let methods = dir.exported();
     let by = |id: &str| methods[id].get("params_by").cloned().unwrap_or_default();
     assert_eq!((by("none"), by("position")), (json!("position"), json!("position")));
     assert_eq!((by("name"), by("either")), (json!("name"), Value::Null));
@@ -50,7 +50,7 @@ fn parameters_are_positional_without_param_structure() {
 
 #[test]
 fn references_are_resolved_everywhere_and_inlined() {
-    let place = registry();
+    let dir = registry();
     let components = json!({
         "schemas": {
             "Id": {"type": "integer", "minimum": 1},
@@ -72,13 +72,13 @@ fn references_are_resolved_everywhere_and_inlined() {
         "examplePairingObjects": {"One": {"params": [{"name": "pet", "value": {"id": 7}}]}},
     });
     let methods = json!([{"$ref": "#/components/methods/Save"}]);
-    place.import(&with_components(&methods, &components), &[]);
-    insta::assert_json_snapshot!(place.tool("pet.save"));
+    dir.import(&with_components(&methods, &components), &[]);
+    insta::assert_json_snapshot!(dir.tool("pet.save"));
 }
 
 #[test]
 fn recursive_and_exploding_definitions_terminate() {
-    let place = registry();
+    let dir = registry();
     let mut schemas = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
@@ -106,25 +106,25 @@ fn recursive_and_exploding_definitions_terminate() {
     let circle = json!({"$ref": "#/components/methods/X"});
     let methods = json!([of("L0"), of("Tree"), of("A"), of("Chain0"), of("Chain1070"), circle]);
     let components = json!({"schemas": schemas, "methods": {"X": circle}});
-    let said = place.import(&with_components(&methods, &components), &[]);
+    let said = dir.import(&with_components(&methods, &components), &[]);
     assert!(said.contains("refused  Chain0: params: the schema needs more than 1000"), "{said}");
     assert!(
         said.contains("refused  methods[5]: `$ref` to `#/components/methods/X` is circular"),
         "{said}"
     );
     for id in ["L0", "Tree", "A", "Chain1070"] {
-        let schema = place.tool(id)["inputSchema"].clone();
+        let schema = dir.tool(id)["inputSchema"].clone();
         assert!(jsonschema::draft202012::new(&schema).is_ok(), "{id}: {schema}");
         assert!(schema.to_string().len() < 100_000, "{id}");
     }
-    let tree = place.tool("Tree")["inputSchema"].clone();
+    let tree = dir.tool("Tree")["inputSchema"].clone();
     assert_eq!(tree["$defs"]["Tree"]["items"], json!({"$ref": "#/$defs/Tree"}));
 }
 
 #[test]
 fn nothing_outside_of_the_document_is_read() {
-    let place = registry();
-    place.write("other.json", r#"{"secret": {"type": "string"}}"#);
+    let dir = registry();
+    dir.write("other.json", r#"{"secret": {"type": "string"}}"#);
     let of = |name: &str, reference: &str| {
         let mut method =
             with_params(&json!([{"name": "p", "schema": {"items": {"$ref": reference}}}]));
@@ -142,17 +142,17 @@ fn nothing_outside_of_the_document_is_read() {
         {"$ref": "other.json#/method"},
         foreign_result,
     ]);
-    let ran = place.try_import(&document(&all), &[]);
-    insta::assert_snapshot!(ran.data());
-    let ids: Vec<String> = place.exported().keys().cloned().collect();
+    let ran = dir.try_import(&document(&all), &[]);
+    insta::assert_snapshot!(ran.stdout());
+    let ids: Vec<String> = dir.exported().keys().cloned().collect();
     assert_eq!(ids, ["result"], "what is not needed need not be there");
     let note = "note: `result` has no output schema: result: ";
-    assert!(ran.talk().contains(note), "{}", ran.talk());
+    assert!(ran.stderr().contains(note), "{}", ran.stderr());
 }
 
 #[test]
 fn an_embedded_schema_is_read_in_any_draft() {
-    let place = registry();
+    let dir = registry();
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "http://127.0.0.1/pet.json",
@@ -166,16 +166,15 @@ fn an_embedded_schema_is_read_in_any_draft() {
         "dependencies": {"age": ["pair"], "pair": {"required": ["age"]}},
         "definitions": {"Age": {"type": "number", "minimum": 0, "exclusiveMinimum": true}},
     });
-    place
-        .import(&document(&json!([with_params(&json!([{"name": "pet", "schema": schema}]))])), &[]);
-    let schema = place.tool("m")["inputSchema"].clone();
+    dir.import(&document(&json!([with_params(&json!([{"name": "pet", "schema": schema}]))])), &[]);
+    let schema = dir.tool("m")["inputSchema"].clone();
     insta::assert_json_snapshot!(schema["properties"]["pet"]);
     jsonschema::draft202012::new(&schema).unwrap();
 }
 
 #[test]
 fn deprecated_methods_and_those_without_a_result_are_hidden() {
-    let place = registry();
+    let dir = registry();
     let mut old = reading("old", "");
     old["deprecated"] = json!(true);
     let all = json!([
@@ -186,8 +185,8 @@ fn deprecated_methods_and_those_without_a_result_are_hidden() {
         reading("twice", "One."),
         reading("twice", "Two."),
     ]);
-    insta::assert_snapshot!(place.import(&document(&all), &[]));
-    let methods = place.exported();
+    insta::assert_snapshot!(dir.import(&document(&all), &[]));
+    let methods = dir.exported();
     for id in ["old", "fire", "forget"] {
         assert_eq!(methods[id]["exposed"], false, "{id}");
     }
@@ -197,18 +196,18 @@ fn deprecated_methods_and_those_without_a_result_are_hidden() {
 
 #[test]
 fn output_schemas_are_imported_unless_disabled() {
-    let place = registry();
+    let dir = registry();
     let all = document(&json!([with_params(&json!([])), reading("anything", "")]));
-    place.import(&all, &["--no-output-schemas"]);
-    assert!(place.tool("m").get("outputSchema").is_none());
-    assert!(place.import(&all, &[]).contains("1 changed"));
-    assert_eq!(place.tool("m")["outputSchema"], json!({"type": "string"}));
-    assert!(place.tool("anything").get("outputSchema").is_none(), "`{{}}` promises nothing");
+    dir.import(&all, &["--no-output-schemas"]);
+    assert!(dir.tool("m").get("outputSchema").is_none());
+    assert!(dir.import(&all, &[]).contains("1 changed"));
+    assert_eq!(dir.tool("m")["outputSchema"], json!({"type": "string"}));
+    assert!(dir.tool("anything").get("outputSchema").is_none(), "`{{}}` promises nothing");
 }
 
 #[test]
 fn texts_are_joined_and_servers_listed() {
-    let place = registry();
+    let dir = registry();
     let result = json!({"name": "r"});
     let of = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
     let mut whole: Value = serde_json::from_str(&document(&json!([
@@ -220,9 +219,9 @@ fn texts_are_joined_and_servers_listed() {
     whole["servers"] = json!([
         {"name": "main", "url": "http://127.0.0.1:9/rpc"}, {"url": "{x}"}, {"name": "none"},
     ]);
-    let talk = place.try_import(&whole.to_string(), &[]).talk();
+    let talk = dir.try_import(&whole.to_string(), &[]).stderr();
     assert!(talk.contains("server: http://127.0.0.1:9/rpc (main)\nserver: {x}\n"), "{talk}");
-    let methods = place.exported();
+    let methods = dir.exported();
     let text = |id: &str| methods[id]["description"].as_str().unwrap().to_owned();
     assert_eq!(
         ["both", "same", "one"].map(text),
@@ -233,15 +232,15 @@ fn texts_are_joined_and_servers_listed() {
 #[test]
 fn every_version_is_read() {
     for version in ["1.0.0-rc1", "1.0.0", "1.2.4", "1.2.6", "1.3.2", "1.4.1", "2.0"] {
-        let place = registry();
+        let dir = registry();
         let document = document(&json!([reading("a", "")])).replace("1.3.2", version);
-        assert!(place.import(&document, &[]).contains("1 added"), "{version}");
+        assert!(dir.import(&document, &[]).contains("1 added"), "{version}");
     }
 }
 
 #[test]
 fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
-    let place = registry();
+    let dir = registry();
     let mut told = String::new();
     for wrong in [
         "",
@@ -256,12 +255,12 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
             "]".repeat(500)
         ),
     ] {
-        place.write("openrpc.json", wrong);
-        let (code, talk) = place.run(&["import", "openrpc", "openrpc.json"]).failure();
+        dir.write("openrpc.json", wrong);
+        let (code, talk) = dir.run(&["import", "openrpc", "openrpc.json"]).failure();
         assert_eq!(code, 1);
         told.push_str(&talk);
     }
-    let (_, talk) = place.run(&["import", "openrpc", "none.json"]).failure();
+    let (_, talk) = dir.run(&["import", "openrpc", "none.json"]).failure();
     told.push_str(&talk);
     insta::assert_snapshot!(told);
     let all = json!([
@@ -276,13 +275,13 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
         {"name": "dynamic", "params": [{"name": "a", "schema": {"$dynamicRef": "#a"}}]},
         {"name": "bad\u{7}name", "params": []},
     ]);
-    insta::assert_snapshot!(place.import(&document(&all), &[]));
-    assert!(place.exported().is_empty());
+    insta::assert_snapshot!(dir.import(&document(&all), &[]));
+    assert!(dir.exported().is_empty());
 }
 
 #[test]
 fn an_external_reference_is_read_from_a_given_file() {
-    let place = registry();
+    let dir = registry();
     let to = |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
     let method = |name: &str, params: Value| json!({"name": name, "params": params, "result": {"name": "r"}});
     let all = document(&json!([
@@ -300,22 +299,21 @@ fn an_external_reference_is_read_from_a_given_file() {
         "Named": {"properties": {"default": {"$ref": "#/Plain"}}, "examples": [{"$ref": "#/Plain"}]},
         "Own": {"definitions": {"y": {"type": "null"}}, "properties": {"y": {"$ref": "#/definitions/y"}}},
     });
-    place.write("types.json", &types.to_string());
-    place
-        .write("own.json", r#"{"type": "integer", "x": {"const": {"$ref": "types.json#/Plain"}}}"#);
+    dir.write("types.json", &types.to_string());
+    dir.write("own.json", r#"{"type": "integer", "x": {"const": {"$ref": "types.json#/Plain"}}}"#);
     let mut arguments = vec!["--reference", "types.json=types.json"];
     for name in ["own.json=own.json", "http://127.0.0.1:1/own.json=own.json", "idle.json=own.json"]
     {
         arguments.extend(["--reference", name]);
     }
-    let ran = place.try_import(&all, &arguments);
-    insta::assert_snapshot!(ran.data(), @"
+    let ran = dir.try_import(&all, &arguments);
+    insta::assert_snapshot!(ran.stdout(), @"
     refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None` does not resolve
     refused  other: params[0].schema: `$ref` to `others.json#/Plain` is outside of the document; give the file with `--reference`
     5 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
     ");
-    assert!(ran.talk().contains("note: no `$ref` is to `idle.json`"), "{}", ran.talk());
-    let a = |id: &str| place.exported()[id]["input_schema"]["properties"]["a"].clone();
+    assert!(ran.stderr().contains("note: no `$ref` is to `idle.json`"), "{}", ran.stderr());
+    let a = |id: &str| dir.exported()[id]["input_schema"]["properties"]["a"].clone();
     let data = json!({"const": {"$ref": "types.json#/Plain"}});
     assert_eq!(a("file")["prefixItems"], json!([{"type": "string"}, data]));
     assert_eq!(a("dotted"), json!({"type": "string"}));
@@ -323,18 +321,18 @@ fn an_external_reference_is_read_from_a_given_file() {
     assert_eq!(a("own")["properties"]["y"], json!({"type": "null"}));
     assert_eq!(a("named")["properties"]["default"], json!({"type": "string"}));
     assert_eq!(a("named")["examples"], json!([{"$ref": "#/Plain"}]), "data is no reference");
-    place.write("types.json", "{");
-    let wrong = place.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
+    dir.write("types.json", "{");
+    let wrong = dir.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
     let talk = wrong.failure().1;
     assert!(talk.starts_with("callgate: `--reference`: `types.json` is not JSON: "), "{talk}");
 }
 
 #[test]
 fn a_document_without_methods_changes_nothing() {
-    let place = registry();
-    place.import(&document(&json!([with_params(&json!([]))])), &[]);
-    place.write("empty.json", &document(&json!([])));
-    let (_, said) = place.run(&["import", "openrpc", "empty.json"]).failure();
+    let dir = registry();
+    dir.import(&document(&json!([with_params(&json!([]))])), &[]);
+    dir.write("empty.json", &document(&json!([])));
+    let (_, said) = dir.run(&["import", "openrpc", "empty.json"]).failure();
     assert!(said.contains("has no methods, and nothing was changed"), "{said}");
-    assert_eq!(place.exported().len(), 1);
+    assert_eq!(dir.exported().len(), 1);
 }

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::super::support::{Place, Ran};
+use super::super::support::{CommandOutput, TestDirectory};
 use super::registry;
 
 /// The source of the application.
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 
-impl Place {
+impl TestDirectory {
     /// Imports from a directory, which must succeed.
-    fn import_php(&self, directory: &str, more: &[&str]) -> Ran {
+    fn import_php(&self, directory: &str, more: &[&str]) -> CommandOutput {
         let ran = self.run(&[&["import", "php", directory], more].concat());
-        assert!(ran.0.status.success(), "{}", ran.talk());
+        assert!(ran.0.status.success(), "{}", ran.stderr());
         ran
     }
 
@@ -27,23 +27,23 @@ impl Place {
     }
 }
 
-fn host() -> Place {
-    let place = registry();
-    place.import_php(HOST, &["--upstream", "php"]);
-    place
+fn host() -> TestDirectory {
+    let dir = registry();
+    dir.import_php(HOST, &["--upstream", "php"]);
+    dir
 }
 
 #[test]
 fn a_php_source_is_imported_with_docs_safety_and_sections() {
-    let place = registry();
-    let ran = place.import_php(HOST, &["--upstream", "php", "--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
-    place.import_php(HOST, &["--upstream", "php"]);
-    let again = place.import_php(HOST, &["--upstream", "php"]).data();
+    let dir = registry();
+    let ran = dir.import_php(HOST, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    dir.import_php(HOST, &["--upstream", "php"]);
+    let again = dir.import_php(HOST, &["--upstream", "php"]).stdout();
     assert!(again.contains("nothing changed") && again.contains("11 unchanged"), "{again}");
-    insta::assert_json_snapshot!(place.tool("getProject"));
-    insta::assert_json_snapshot!(place.tool("node.create"));
-    let methods = place.exported();
+    insta::assert_json_snapshot!(dir.tool("getProject"));
+    insta::assert_json_snapshot!(dir.tool("node.create"));
+    let methods = dir.exported();
     assert_eq!(methods["user.count"]["exposed"], false);
     assert_eq!(methods["batchCreateByProjectID"]["plugin"], "Projects");
     assert_eq!(methods["getProjects"]["method"], "onDisplayList");
@@ -51,8 +51,8 @@ fn a_php_source_is_imported_with_docs_safety_and_sections() {
 
 #[test]
 fn php_types_become_schemas() {
-    let place = registry();
-    place.php(
+    let dir = registry();
+    dir.php(
         "shop/ShopPlugin.php",
         "class ShopPlugin {
             /**
@@ -68,15 +68,15 @@ fn php_types_become_schemas() {
             ) {}
         }",
     );
-    place.import_php("shop", &[]);
-    insta::assert_json_snapshot!(place.tool("all")["inputSchema"]);
+    dir.import_php("shop", &[]);
+    insta::assert_json_snapshot!(dir.tool("all")["inputSchema"]);
 }
 
 #[test]
 fn php_classes_have_exactly_their_json_properties() {
-    let place = host();
-    insta::assert_json_snapshot!(place.properties("batchCreateByProjectID"));
-    let find = place.properties("findProjects");
+    let dir = host();
+    insta::assert_json_snapshot!(dir.properties("batchCreateByProjectID"));
+    let find = dir.properties("findProjects");
     let states = json!(["planned", "running", "done"]);
     assert_eq!(find["states"]["items"]["enum"], states, "an enum has the values of its cases");
     assert_eq!(find["atLeast"]["enum"], json!([1, 16]));
@@ -85,8 +85,8 @@ fn php_classes_have_exactly_their_json_properties() {
 
 #[test]
 fn without_json_properties_public_or_promoted_ones_are_used() {
-    let place = registry();
-    place.php(
+    let dir = registry();
+    dir.php(
         "a/Values.php",
         "namespace app;
         class Base { public int $inherited; protected int $not; public static $nor; }
@@ -104,8 +104,8 @@ fn without_json_properties_public_or_promoted_ones_are_used() {
             public function all(Open $open, Nothing $nothing, Old $old, Pure $pure = Pure::Down) {}
         }",
     );
-    place.import_php("a", &[]);
-    insta::assert_json_snapshot!(place.properties("all"));
+    dir.import_php("a", &[]);
+    insta::assert_json_snapshot!(dir.properties("all"));
 }
 
 #[test]
@@ -116,20 +116,20 @@ fn names_and_defaults_are_those_of_the_php_signature() {
 
 #[test]
 fn a_php_response_is_not_an_argument_and_the_return_type_is_ignored() {
-    let place = registry();
-    place.import_php(HOST, &["--upstream", "php"]);
-    let tool = place.tool("getProjects");
+    let dir = registry();
+    dir.import_php(HOST, &["--upstream", "php"]);
+    let tool = dir.tool("getProjects");
     assert_eq!(tool["inputSchema"]["properties"], json!({}));
     assert!(tool.get("outputSchema").is_none(), "{tool}");
-    let tool = place.tool("batchCreateByProjectID");
+    let tool = dir.tool("batchCreateByProjectID");
     assert_eq!(tool["outputSchema"], json!({"type": "integer"}));
-    assert_eq!(place.tool("cache.rebuild")["outputSchema"], json!({"type": "boolean"}));
+    assert_eq!(dir.tool("cache.rebuild")["outputSchema"], json!({"type": "boolean"}));
 }
 
 #[test]
 fn a_plugin_class_gets_its_own_action_key() {
-    let place = registry();
-    place.php(
+    let dir = registry();
+    dir.php(
         "src/MyPlugin.php",
         "class MyPlugin extends DisplayPlugin
         {
@@ -142,29 +142,29 @@ fn a_plugin_class_gets_its_own_action_key() {
             public function deleteUser(int $idUser): bool { return true; }
         }",
     );
-    place.import_php("src", &[]);
-    let method = &place.exported()["deleteUser"];
+    dir.import_php("src", &[]);
+    let method = &dir.exported()["deleteUser"];
     assert_eq!((&method["plugin"], &method["safety"]), (&json!("MyPlugin"), &json!("destructive")));
     assert_eq!(method["sections"], json!({"user_management": "write"}));
 }
 
 #[test]
 fn an_invalid_php_file_is_reported_and_removes_nothing() {
-    let place = registry();
+    let dir = registry();
     let two = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
-    place.php("src/APlugin.php", two);
-    place.php("src/BPlugin.php", "class BPlugin { /** @rpc c */ public function c() {} }");
-    place.import_php("src", &[]);
-    place.php("src/APlugin.php", &two.replace("a() {}", "a( {}"));
-    let ran = place.import_php("src", &[]);
-    insta::assert_snapshot!(ran.data(), @"
+    dir.php("src/APlugin.php", two);
+    dir.php("src/BPlugin.php", "class BPlugin { /** @rpc c */ public function c() {} }");
+    dir.import_php("src", &[]);
+    dir.php("src/APlugin.php", &two.replace("a() {}", "a( {}"));
+    let ran = dir.import_php("src", &[]);
+    insta::assert_snapshot!(ran.stdout(), @"
     skipped  APlugin.php: line 2: `)` is missing
     nothing changed
     0 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
     ");
-    assert!(ran.talk().contains("nothing is removed"), "{}", ran.talk());
-    place.php("src/APlugin.php", "class APlugin { /** @rpc a */ public function a() {} }");
-    insta::assert_snapshot!(place.import_php("src", &[]).data(), @"
+    assert!(ran.stderr().contains("nothing is removed"), "{}", ran.stderr());
+    dir.php("src/APlugin.php", "class APlugin { /** @rpc a */ public function a() {} }");
+    insta::assert_snapshot!(dir.import_php("src", &[]).stdout(), @"
     removed  b: hidden; `--prune` deletes it
     0 added, 0 changed, 1 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
     ");
@@ -172,7 +172,7 @@ fn an_invalid_php_file_is_reported_and_removes_nothing() {
 
 #[test]
 fn only_php_files_below_the_directory_are_read_without_third_party_code() {
-    let place = registry();
+    let dir = registry();
     let method = |id: &str| format!("class C{id} {{ /** @rpc {id} */ public function f() {{}} }}");
     for (path, id) in [
         ("src/a.php", "a"),
@@ -185,28 +185,28 @@ fn only_php_files_below_the_directory_are_read_without_third_party_code() {
         ("src/notes.txt", "h"),
         ("outside/i.php", "i"),
     ] {
-        place.php(path, &method(id));
+        dir.php(path, &method(id));
     }
-    std::os::unix::fs::symlink(place.path("outside"), place.path("src/link")).unwrap();
-    std::os::unix::fs::symlink(place.path("outside/i.php"), place.path("src/i.php")).unwrap();
-    std::os::unix::fs::symlink(place.path("src"), place.path("src/loop")).unwrap();
+    std::os::unix::fs::symlink(dir.path("outside"), dir.path("src/link")).unwrap();
+    std::os::unix::fs::symlink(dir.path("outside/i.php"), dir.path("src/i.php")).unwrap();
+    std::os::unix::fs::symlink(dir.path("src"), dir.path("src/loop")).unwrap();
     let large = format!("{}{}", method("large"), " ".repeat(3 * 1024 * 1024));
-    place.php("src/large.php", &large);
-    let ran = place.import_php("src", &["--skip", "deep/tests"]);
-    assert_eq!(place.exported().keys().collect::<Vec<_>>(), ["a", "b", "f"]);
-    insta::assert_snapshot!(format!("{}{}", ran.data(), ran.talk()));
-    std::fs::remove_file(place.path("src/large.php")).unwrap();
-    place.import_php("src", &["--vendor", "--skip", "tests"]);
-    let methods = place.exported();
+    dir.php("src/large.php", &large);
+    let ran = dir.import_php("src", &["--skip", "deep/tests"]);
+    assert_eq!(dir.exported().keys().collect::<Vec<_>>(), ["a", "b", "f"]);
+    insta::assert_snapshot!(format!("{}{}", ran.stdout(), ran.stderr()));
+    std::fs::remove_file(dir.path("src/large.php")).unwrap();
+    dir.import_php("src", &["--vendor", "--skip", "tests"]);
+    let methods = dir.exported();
     assert!(["c", "d"].iter().all(|id| methods.contains_key(*id)), "{methods:?}");
     assert!(!methods.contains_key("g") && methods["f"]["exposed"] == false, "{methods:?}");
 }
 
 #[test]
 fn unreadable_php_sources_are_reported_with_hints() {
-    let place = registry();
-    place.write("file.php", "<?php");
-    std::fs::create_dir(place.path("empty")).unwrap();
+    let dir = registry();
+    dir.write("file.php", "<?php");
+    std::fs::create_dir(dir.path("empty")).unwrap();
     let mut told = String::new();
     for arguments in [
         ["nowhere", "--vendor"],
@@ -214,18 +214,18 @@ fn unreadable_php_sources_are_reported_with_hints() {
         ["empty", "--upstream=local"],
         ["empty", "--vendor"],
     ] {
-        let (code, talk) = place.run(&[&["import", "php"], &arguments[..]].concat()).failure();
+        let (code, talk) = dir.run(&[&["import", "php"], &arguments[..]].concat()).failure();
         assert_eq!(code, 1);
         told += &talk;
     }
-    let told = told.replace(&place.path("").display().to_string(), "…/");
+    let told = told.replace(&dir.path("").display().to_string(), "…/");
     insta::assert_snapshot!(told);
 }
 
 #[test]
 fn attributes_that_are_not_constant_are_reported() {
-    let place = registry();
-    place.php(
+    let dir = registry();
+    dir.php(
         "src/a.php",
         "namespace app;
         #[JsonRpcMethod(id: name())] class NoId {}
@@ -249,9 +249,9 @@ fn attributes_that_are_not_constant_are_reported() {
             public function signature(int $id, string $word = 'x'): void {}
         }",
     );
-    let ran = place.import_php("src", &["--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
-    place.import_php("src", &[]);
-    assert_eq!(place.properties("a.factory")["f"]["minLength"], 3);
-    assert_eq!(place.exported()["a.factory"]["safety"], "read_only");
+    let ran = dir.import_php("src", &["--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    dir.import_php("src", &[]);
+    assert_eq!(dir.properties("a.factory")["f"]["minLength"], 3);
+    assert_eq!(dir.exported()["a.factory"]["safety"], "read_only");
 }

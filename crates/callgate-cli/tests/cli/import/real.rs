@@ -52,17 +52,17 @@ fn references(schema: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_valid_method_of_real_documents_survives_a_round_trip() {
     for (file, methods, refused) in documents() {
-        let place = registry();
+        let dir = registry();
         let file = file.display().to_string();
-        let said = place.ok(&["import", "openrpc", &file]);
+        let said = dir.ok(&["import", "openrpc", &file]);
         let counts = format!(
             "{} added, 0 changed, 0 removed, 0 hidden, 0 kept, {refused} refused",
             methods - refused
         );
         assert!(said.contains(&counts), "{file}: {said}");
         assert_eq!(said.matches("outside of the document").count(), refused, "{file}");
-        assert!(place.ok(&["import", "openrpc", &file]).contains("nothing changed"), "{file}");
-        let imported = place.exported();
+        assert!(dir.ok(&["import", "openrpc", &file]).contains("nothing changed"), "{file}");
+        let imported = dir.exported();
         assert_eq!(imported.len(), methods - refused);
         for (id, method) in &imported {
             let schema = &method["input_schema"];
@@ -72,21 +72,21 @@ fn every_valid_method_of_real_documents_survives_a_round_trip() {
             let leads = |it: &String| schema.pointer(it.trim_start_matches('#')).is_some();
             assert!(found.iter().all(leads), "{id}: {found:?}");
         }
-        let listed = place.ok(&["method", "list"]);
+        let listed = dir.ok(&["method", "list"]);
         assert!(!listed.contains("quarantined"), "{file}");
-        let without = place.ok(&["import", "openrpc", &file, "--no-output-schemas"]);
+        let without = dir.ok(&["import", "openrpc", &file, "--no-output-schemas"]);
         assert!(without.contains("0 refused") || refused > 0, "{file}: {without}");
-        place.ok(&["import", "openrpc", &file]);
+        dir.ok(&["import", "openrpc", &file]);
         // The document may cause warnings, but no errors.
-        let lint = place.run(&["lint", "--json"]);
-        assert!(lint.0.status.success(), "{file}: {}{}", lint.talk(), lint.data());
+        let lint = dir.run(&["lint", "--json"]);
+        assert!(lint.0.status.success(), "{file}: {}{}", lint.stderr(), lint.stdout());
         // Both formats, into the same registry and into an empty one.
-        let document = place.ok(&["export", "--format", "openrpc"]);
-        assert!(place.import(&document, &[]).contains("nothing changed"), "{file}");
+        let document = dir.ok(&["export", "--format", "openrpc"]);
+        assert!(dir.import(&document, &[]).contains("nothing changed"), "{file}");
         let other = registry();
         other.import(&document, &[]);
         assert_eq!(other.exported(), imported, "{file}");
-        let manifest = place.ok(&["export"]);
+        let manifest = dir.ok(&["export"]);
         let other = registry();
         other.write("manifest", &manifest);
         other.ok(&["import", "manifest", "manifest"]);
@@ -100,10 +100,10 @@ fn every_method_is_imported_with_the_external_file() {
     let file = |name: &str| directory.join(name).display().to_string();
     let reference = format!("./api/starknet_api_openrpc.json={}", file("starknet-api.json"));
     for (name, methods) in [("starknet-wallet.json", 16), ("starknet-ws.json", 12)] {
-        let place = registry();
-        let said = place.ok(&["import", "openrpc", &file(name), "--reference", &reference]);
+        let dir = registry();
+        let said = dir.ok(&["import", "openrpc", &file(name), "--reference", &reference]);
         assert!(said.contains(&format!("{methods} added")) && said.contains("0 refused"), "{said}");
-        for (id, method) in &place.exported() {
+        for (id, method) in &dir.exported() {
             let schema = &method["input_schema"];
             assert!(jsonschema::draft202012::new(schema).is_ok(), "{id}");
             assert!(!schema.to_string().contains("x-callgate"), "{id}: {schema}");

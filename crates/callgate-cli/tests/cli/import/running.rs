@@ -12,11 +12,11 @@ fn pets() -> serde_json::Value {
 #[test]
 fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let place = registry();
+    let dir = registry();
     let url = service.url("/rpc");
-    let ran = place.run(&["import", "openrpc", &url, "--upstream", "pets"]);
-    assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
-    insta::assert_snapshot!(service.hide(&ran.talk()), @r#"
+    let ran = dir.run(&["import", "openrpc", &url, "--upstream", "pets"]);
+    assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
+    insta::assert_snapshot!(service.hide(&ran.stderr()), @r#"
     from OpenRPC document `Pets`, for upstream `pets`
     version 1, 1 methods, OpenRPC 1.3.2
     note: to call the service, callgate.toml needs
@@ -27,10 +27,10 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     note: the safety of 1 methods is a guess; set it with `callgate method edit ID --read-only` or `--destructive`
     "#);
     // The suggested configuration works, and is not suggested again.
-    place.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
-    let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
-    assert!(ran.data().starts_with("nothing changed"), "{}", ran.talk());
-    assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
+    dir.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
+    let ran = dir.run(&["import", "openrpc", "--upstream", "pets"]);
+    assert!(ran.stdout().starts_with("nothing changed"), "{}", ran.stderr());
+    assert!(!ran.stderr().contains("callgate.toml"), "{}", ran.stderr());
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn a_document_is_read_at_a_url_and_at_that_of_the_service() {
     {
         let before = server.log.requests().len();
         let ran = registry().run(&["import", "openrpc", &server.url(path)]);
-        assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
-        assert!(!ran.talk().contains("callgate.toml"), "where the service is, is not known");
+        assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
+        assert!(!ran.stderr().contains("callgate.toml"), "where the service is, is not known");
         let asked = server.log.requests();
         let asked: Vec<&str> = asked[before..].iter().map(ReceivedRequest::target).collect();
         assert_eq!(asked, lines);
@@ -57,23 +57,23 @@ fn a_document_is_read_at_a_url_and_at_that_of_the_service() {
 fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let other = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let place = registry();
+    let dir = registry();
     let url = service.url("/rpc");
-    place.write(
+    dir.write(
         "callgate.toml",
         &format!("[upstreams.pets]\nurl = \"{url}\"\nheaders = {{ X-Key = \"s3cret\" }}\n"),
     );
-    place.ok(&["import", "openrpc", "--upstream", "pets"]);
-    place.ok(&["import", "openrpc", &url, "--upstream", "pets"]);
+    dir.ok(&["import", "openrpc", "--upstream", "pets"]);
+    dir.ok(&["import", "openrpc", &url, "--upstream", "pets"]);
     assert!(service.log.requests().iter().all(|asked| asked.head.contains("x-key: s3cret")));
     assert_eq!(service.log.requests().len(), 2);
-    let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
-    let told = service.hide(&ran.talk());
+    let ran = dir.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
+    let told = service.hide(&ran.stderr());
     let note =
         "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so its credentials are not used";
     assert!(told.contains(note), "{told}");
     // The same for another path.
-    place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
+    dir.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
     let others = other.log.requests().into_iter().chain(service.log.requests().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));
 }
@@ -81,28 +81,28 @@ fn credentials_are_sent_only_to_the_url_of_the_upstream() {
 #[test]
 fn an_upstream_of_the_registry_is_used() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let place = registry();
+    let dir = registry();
     let url = format!("url={}", service.url("/rpc"));
-    place.ok(&["upstream", "set", "pets", &url, "headers.X-Key={\"file\":\"key\"}"]);
-    let (_, talk) = place.run(&["import", "openrpc", "--upstream", "pets"]).failure();
+    dir.ok(&["upstream", "set", "pets", &url, "headers.X-Key={\"file\":\"key\"}"]);
+    let (_, talk) = dir.run(&["import", "openrpc", "--upstream", "pets"]).failure();
     let problem = "callgate: upstream `pets` in the registry: `headers`: cannot read `key`";
     assert!(talk.starts_with(problem), "{talk}");
-    place.write("key", "s3cret");
-    let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
-    assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
-    assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
+    dir.write("key", "s3cret");
+    let ran = dir.run(&["import", "openrpc", "--upstream", "pets"]);
+    assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
+    assert!(!ran.stderr().contains("callgate.toml"), "{}", ran.stderr());
     assert!(service.log.requests()[0].head.contains("x-key: s3cret"));
 }
 
 #[test]
 fn headers_come_from_variables_and_files() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let place = registry();
-    place.write("team.txt", "blue\n");
+    let dir = registry();
+    dir.write("team.txt", "blue\n");
     let url = service.url("/rpc");
     let arguments = ["import", "openrpc", &url, "--upstream", "pets"];
     let headers = ["--header-env", "Authorization=PETS_TOKEN", "--header-file", "X-Team=team.txt"];
-    let mut command = place.command(&[&arguments[..], &headers].concat());
+    let mut command = dir.command(&[&arguments[..], &headers].concat());
     let output = command.env("PETS_TOKEN", "Bearer s3cret").output().unwrap();
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{talk}");
@@ -113,7 +113,7 @@ fn headers_come_from_variables_and_files() {
     let url = service.url("/rpc?key=s3cret");
     let first =
         ["import", "openrpc", &url, "--upstream", "the pets", "--first-param-env", "PETS_TOKEN"];
-    let output = place.command(&first).env("PETS_TOKEN", "s3cret").output().unwrap();
+    let output = dir.command(&first).env("PETS_TOKEN", "s3cret").output().unwrap();
     let talk = service.hide(&String::from_utf8(output.stderr).unwrap());
     assert_eq!(service.log.requests()[1].body["params"], json!(["s3cret"]));
     let table = r#"
@@ -123,13 +123,13 @@ params = "positional"
 first_params = [{ env = "PETS_TOKEN" }]
 "#;
     assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
-    let (code, talk) = place.run(&[&arguments[..], &headers].concat()).failure();
+    let (code, talk) = dir.run(&[&arguments[..], &headers].concat()).failure();
     assert_eq!((code, talk.as_str()), (1, "callgate: `--header-env`: `PETS_TOKEN` is not set\n"));
 }
 
 #[test]
 fn attempts_are_reported_with_hints() {
-    let place = registry();
+    let dir = registry();
     let plain = FakeService::service(|_, _| None);
     let page = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, "<html>\u{7}".to_owned()),
@@ -142,17 +142,17 @@ fn attempts_are_reported_with_hints() {
     let closed = FakeService::start(|_| (401, String::new()));
     let mut told = String::new();
     for server in [&plain, &page, &json, &closed] {
-        let (code, talk) = place.run(&["import", "openrpc", &server.url("/rpc")]).failure();
+        let (code, talk) = dir.run(&["import", "openrpc", &server.url("/rpc")]).failure();
         assert_eq!(code, 1);
         told.push_str(&server.hide(&talk));
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (_, talk) = place.run(&["import", "openrpc", &format!("http://{free}/rpc")]).failure();
+    let (_, talk) = dir.run(&["import", "openrpc", &format!("http://{free}/rpc")]).failure();
     told.push_str(&talk.replace(&free.to_string(), "127.0.0.1:[port]"));
     for wrong in ["http://ada:s3cret@localhost/", "ftp://localhost/s3cret"] {
-        told.push_str(&place.run(&["import", "openrpc", wrong]).failure().1);
+        told.push_str(&dir.run(&["import", "openrpc", wrong]).failure().1);
     }
-    told.push_str(&place.run(&["import", "openrpc", "--upstream", "none"]).failure().1);
+    told.push_str(&dir.run(&["import", "openrpc", "--upstream", "none"]).failure().1);
     assert!(!told.contains("s3cret"));
     insta::assert_snapshot!(told);
 }
@@ -171,9 +171,9 @@ fn an_error_that_mentions_unknown_is_not_an_absent_description() {
             let error = json!({"code": -32001, "message": message});
             (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
         });
-        let place = registry();
-        let (_, told) = place.run(&["import", "openrpc", &service.url("/rpc")]).failure();
+        let dir = registry();
+        let (_, told) = dir.run(&["import", "openrpc", &service.url("/rpc")]).failure();
         assert!(told.contains(message), "{told}");
-        assert!(place.exported().is_empty());
+        assert!(dir.exported().is_empty());
     }
 }

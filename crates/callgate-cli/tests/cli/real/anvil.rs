@@ -2,25 +2,25 @@
 
 use serde_json::json;
 
-use super::servers::{self, Running};
-use super::{call, place, quiet, survives_kill_and_return};
-use crate::support::{Place, Server};
+use super::servers::{self, RunningProcess};
+use super::{call, dir, quiet, survives_kill_and_return};
+use crate::support::{Server, TestDirectory};
 
 /// A registry with the methods of the document.
-fn imported(anvil: &Running, more: &str) -> Place {
+fn imported(anvil: &RunningProcess, more: &str) -> TestDirectory {
     let (document, methods) = servers::ethereum_document();
-    let place = place(&format!("[upstreams.service]\nurl = \"{}\"\n{more}", anvil.url("/")));
+    let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\n{more}", anvil.url("/")));
     let document = document.display().to_string();
-    let said = place.ok(&["import", "openrpc", &document, "--upstream", "service"]);
+    let said = dir.ok(&["import", "openrpc", &document, "--upstream", "service"]);
     assert!(said.contains(&format!("{methods} added")), "{said}");
-    place
+    dir
 }
 
 #[test]
 fn its_methods_are_imported_listed_and_called() {
     let anvil = servers::anvil();
-    let place = imported(&anvil, "");
-    let server = place.serve(&[]);
+    let dir = imported(&anvil, "");
+    let server = dir.serve(&[]);
     let all = server.get("", "/mcp/tools/list").json();
     assert_eq!(all["tools"].as_array().unwrap().len(), 50, "the first page");
     assert_eq!(server.start["tools"], servers::ethereum_document().1);
@@ -36,8 +36,8 @@ fn its_methods_are_imported_listed_and_called() {
 #[test]
 fn d27_its_errors_reach_the_agent() {
     let anvil = servers::anvil();
-    let place = imported(&anvil, "");
-    let server = place.serve(&[]);
+    let dir = imported(&anvil, "");
+    let server = dir.serve(&[]);
     let (is_error, text) = call(&server, "wallet_getPermissions", &json!({}));
     assert!(is_error && text.contains("Method not found"), "{text}");
     let (is_error, text) = call(&server, "eth_sendRawTransaction", &json!({"Transaction": "0x00"}));
@@ -49,9 +49,9 @@ fn d27_its_errors_reach_the_agent() {
 #[test]
 fn a_call_that_it_does_not_answer_ends_in_time() {
     let anvil = servers::anvil();
-    let place = imported(&anvil, "timeout_seconds = 1\n");
-    let server = place.serve(&[]);
-    anvil.stop();
+    let dir = imported(&anvil, "timeout_seconds = 1\n");
+    let server = dir.serve(&[]);
+    anvil.suspend();
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));
     let words = "The service behind this tool did not respond within 1s. It only reads, so it can be \
                  tried again. (error id mcp_";
@@ -67,7 +67,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
 #[test]
 fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
     let mut anvil = servers::anvil();
-    let place = imported(&anvil, "");
-    let server = Server::start(quiet(&place));
+    let dir = imported(&anvil, "");
+    let server = Server::start(quiet(&dir));
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 }

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::servers::{self, SECRET};
-use super::{call, place, quiet, survives_kill_and_return};
-use crate::support::{Place, Server};
+use super::{call, dir, quiet, survives_kill_and_return};
+use crate::support::{Server, TestDirectory};
 
-fn configured(url: &str) -> Place {
-    place(&format!(
+fn configured(url: &str) -> TestDirectory {
+    dir(&format!(
         r#"
         [upstreams.service]
         url = "{url}"
@@ -19,14 +19,14 @@ fn configured(url: &str) -> Place {
 }
 
 /// The program, with a secret.
-fn run(place: &Place, arguments: &[&str]) -> String {
-    let output = place.command(arguments).env("ARIA2_SECRET", SECRET).output().unwrap();
+fn run(dir: &TestDirectory, arguments: &[&str]) -> String {
+    let output = dir.command(arguments).env("ARIA2_SECRET", SECRET).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn serve(place: &Place, secret: &str) -> Server {
-    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+fn serve(dir: &TestDirectory, secret: &str) -> Server {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("ARIA2_SECRET", secret);
     Server::start(command)
 }
@@ -34,22 +34,22 @@ fn serve(place: &Place, secret: &str) -> Server {
 #[test]
 fn its_methods_are_imported_listed_and_called() {
     let aria2 = servers::aria2();
-    let place = configured(&aria2.url("/jsonrpc"));
+    let dir = configured(&aria2.url("/jsonrpc"));
     let import = ["import", "introspect", "--upstream", "service", "--section", "downloads"];
-    let said = run(&place, &import);
+    let said = run(&dir, &import);
     let refused =
         "refused  system.multicall: it describes or calls other methods, and is never a tool\n";
     assert!(said.contains(refused), "{said}");
-    assert!(run(&place, &import).contains("nothing changed"));
-    let methods = place.exported();
+    assert!(run(&dir, &import).contains("nothing changed"));
+    let methods = dir.exported();
     let safety = |id: &str| methods[id]["safety"].clone();
     assert_eq!(safety("aria2.getVersion"), "read_only");
     assert_eq!(safety("aria2.addUri"), "destructive");
     assert_eq!(safety("aria2.tellStatus"), "unknown", "not guessed where unsure");
-    let server = serve(&place, SECRET);
+    let server = serve(&dir, SECRET);
     assert!(server.tools("").is_empty(), "nobody was granted anything");
-    place.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
-    place.ok(&["grant", "--role", "anonymous", "downloads", "execute"]);
+    dir.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
+    dir.ok(&["grant", "--role", "anonymous", "downloads", "execute"]);
     server.until("the tools are listed", |server| !server.tools("").is_empty());
     let tools = server.tools("");
     assert!(tools.len() >= 30 && tools.contains(&"aria2.addUri".to_owned()), "{tools:?}");
@@ -71,28 +71,28 @@ fn its_methods_are_imported_listed_and_called() {
 #[test]
 fn d27_its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
     let aria2 = servers::aria2();
-    let place = configured(&aria2.url("/jsonrpc"));
-    run(&place, &["import", "introspect", "--upstream", "service"]);
-    let server = serve(&place, SECRET);
+    let dir = configured(&aria2.url("/jsonrpc"));
+    run(&dir, &["import", "introspect", "--upstream", "service"]);
+    let server = serve(&dir, SECRET);
     let (is_error, text) =
         call(&server, "aria2_tellStatus", &json!({"params": ["0123456789abcdef"]}));
     assert_eq!((is_error, text.as_str()), (true, "GID 0123456789abcdef is not found"));
     let reply = server.invoke("", "aria2.tellStatus", &json!({"params": "all"}));
     assert_eq!(reply.status, 400, "what is no list never leaves: {}", reply.body);
-    let stranger = serve(&place, "wr0ng");
+    let stranger = serve(&dir, "wr0ng");
     let (is_error, text) = call(&stranger, "aria2_getVersion", &json!({}));
     assert_eq!((is_error, text.as_str()), (true, "Unauthorized"));
     stranger.signal("-TERM");
-    let (_, log) = stranger.ended();
+    let (_, log) = stranger.wait_for_exit();
     assert!(!log.contains("wr0ng"), "{log}");
 }
 
 #[test]
 fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
     let mut aria2 = servers::aria2();
-    let place = configured(&aria2.url("/jsonrpc"));
-    run(&place, &["import", "introspect", "--upstream", "service"]);
-    let mut command = quiet(&place);
+    let dir = configured(&aria2.url("/jsonrpc"));
+    run(&dir, &["import", "introspect", "--upstream", "service"]);
+    let mut command = quiet(&dir);
     command.env("ARIA2_SECRET", SECRET);
     let server = Server::start(command);
     survives_kill_and_return(&server, &mut aria2, "aria2_getVersion", &json!({}), "version");
@@ -101,9 +101,9 @@ fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
 #[test]
 fn it_can_be_tried_with_nothing_configured() {
     let aria2 = servers::aria2();
-    let place = Place::new();
+    let dir = TestDirectory::new();
     let url = aria2.url("/jsonrpc");
-    let mut command = place.command(&["try", &url, "--json", "--first-param-env", "ARIA2_TOKEN"]);
+    let mut command = dir.command(&["try", &url, "--json", "--first-param-env", "ARIA2_TOKEN"]);
     command.env("ARIA2_TOKEN", format!("token:{SECRET}"));
     let server = Server::start(command);
     assert_eq!(server.start["found_by"], "system.listMethods");
@@ -115,10 +115,10 @@ fn it_can_be_tried_with_nothing_configured() {
 #[test]
 fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
     let aria2 = servers::aria2();
-    let place = place("metrics = true");
-    place.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
-    let server = Server::start(quiet(&place));
-    place.ok(&[
+    let dir = dir("metrics = true");
+    dir.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
+    let server = Server::start(quiet(&dir));
+    dir.ok(&[
         "upstream",
         "set",
         "service",
@@ -128,12 +128,12 @@ fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
         "credential.prefix=token:",
     ]);
     let user = |name: &str, secret: Option<&str>| {
-        place.ok(&["user", "add", name]);
+        dir.ok(&["user", "add", name]);
         if let Some(secret) = secret {
-            let set = place.run_with(&["credential", "set", name, "service"], secret);
-            assert!(set.0.status.success(), "{}", set.talk());
+            let set = dir.run_with(&["credential", "set", name, "service"], secret);
+            assert!(set.0.status.success(), "{}", set.stderr());
         }
-        place.ok(&["token", "create", name]).trim().to_owned()
+        dir.ok(&["token", "create", name]).trim().to_owned()
     };
     let (eve, bob) = (user("eve", None), user("bob", Some("wr0ng")));
     // The last one: who sees her secret sees all that was set before it.

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::servers::{self, Running};
-use super::{call, place};
-use crate::support::{Place, Server};
+use super::servers::{self, RunningProcess};
+use super::{call, dir};
+use crate::support::{Server, TestDirectory};
 
 fn document() -> Value {
     let id = json!({"name": "id", "required": true, "schema": {"$ref": "#/components/schemas/Id"}});
@@ -22,26 +22,26 @@ fn document() -> Value {
     })
 }
 
-fn mock(place: &Place) -> Running {
-    place.write("pets.json", &document().to_string());
-    servers::mock(&place.path("pets.json"))
+fn mock(dir: &TestDirectory) -> RunningProcess {
+    dir.write("pets.json", &document().to_string());
+    servers::mock(&dir.path("pets.json"))
 }
 
 #[test]
 fn what_it_discovers_is_imported_listed_and_called() {
-    let files = Place::new();
+    let files = TestDirectory::new();
     let mock = mock(&files);
-    let place = place(&format!("[upstreams.service]\nurl = \"{}\"\n", mock.url("/")));
-    let said = place.ok(&["import", "openrpc", "--upstream", "service"]);
+    let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\n", mock.url("/")));
+    let said = dir.ok(&["import", "openrpc", "--upstream", "service"]);
     assert!(said.contains("2 added"), "{said}");
-    let server = place.serve(&[]);
+    let server = dir.serve(&[]);
     assert_eq!(server.tools(""), ["get_pet", "remove_pet"]);
     assert_eq!(call(&server, "get_pet", &json!({"id": 7})), (false, "Rex".to_owned()));
     let wrong = r#"{"jsonrpc":"2.0","id":1,"method":"get_pet","params":{"id":"x"}}"#;
     let ours = server.request("POST /jsonrpc", "", wrong).json();
     assert_eq!(ours["error"]["code"], -32602);
     // What passes here, and the service refuses, comes back as its own words.
-    place.ok(&["method", "edit", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
+    dir.ok(&["method", "edit", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
     server.until("the service is asked", |server| {
         server.request("POST /jsonrpc", "", wrong).json()["error"]["message"] == "Invalid params"
     });
@@ -52,9 +52,9 @@ fn what_it_discovers_is_imported_listed_and_called() {
 
 #[test]
 fn it_can_be_tried_with_nothing_configured() {
-    let place = Place::new();
-    let mock = mock(&place);
-    let server = Server::start(place.command(&["try", &mock.url("/"), "--json"]));
+    let dir = TestDirectory::new();
+    let mock = mock(&dir);
+    let server = Server::start(dir.command(&["try", &mock.url("/"), "--json"]));
     assert_eq!(server.start["found_by"], "rpc.discover");
     assert_eq!(call(&server, "get_pet", &json!({"id": 7})), (false, "Rex".to_owned()));
     assert_eq!(server.invoke("", "get_pet", &json!({"id": 0})).status, 400);

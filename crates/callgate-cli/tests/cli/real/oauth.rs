@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::servers::{self, Running, SECRET};
+use super::servers::{self, RunningProcess, SECRET};
 use crate::fake::FakeService;
-use crate::support::{Place, Server};
+use crate::support::{Server, TestDirectory};
 use crate::upstreams::place_with_a_method;
 
 /// A service that wants an access token, and refuses those that were revoked.
@@ -40,7 +40,7 @@ fn token(head: &str) -> Option<String> {
     head.lines().find_map(|line| line.strip_prefix("authorization: bearer ")).map(str::to_owned)
 }
 
-fn configuration(service: &Service, authorization: &Running, more: &str) -> String {
+fn configuration(service: &Service, authorization: &RunningProcess, more: &str) -> String {
     format!(
         r#"
         [upstreams.default]
@@ -57,8 +57,8 @@ fn configuration(service: &Service, authorization: &Running, more: &str) -> Stri
     )
 }
 
-fn serve_with(place: &Place, secret: &str) -> Server {
-    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+fn serve_with(dir: &TestDirectory, secret: &str) -> Server {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("OAUTH_SECRET", secret);
     Server::start(command)
 }
@@ -74,15 +74,15 @@ fn called(server: &Server, token: &str) -> Result<String, String> {
 
 fn log_of(server: Server) -> String {
     server.signal("-TERM");
-    server.ended().1
+    server.wait_for_exit().1
 }
 
 #[test]
 fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
     let (service, authorization) = (Service::start(), servers::authorization(3600));
     let more = "scope = \"content:read\"";
-    let place = place_with_a_method(&configuration(&service, &authorization, more));
-    let server = serve_with(&place, SECRET);
+    let dir = place_with_a_method(&configuration(&service, &authorization, more));
+    let server = serve_with(&dir, SECRET);
     let first = called(&server, "").unwrap();
     assert_eq!(called(&server, "").unwrap(), first);
     service.revoke(&first);
@@ -97,8 +97,8 @@ fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
 #[test]
 fn a_token_is_renewed_when_it_expires() {
     let (service, authorization) = (Service::start(), servers::authorization(2));
-    let place = place_with_a_method(&configuration(&service, &authorization, ""));
-    let server = serve_with(&place, SECRET);
+    let dir = place_with_a_method(&configuration(&service, &authorization, ""));
+    let server = serve_with(&dir, SECRET);
     let first = called(&server, "").unwrap();
     server.until("there is another token", |server| called(server, "").unwrap() != first);
 }
@@ -106,8 +106,8 @@ fn a_token_is_renewed_when_it_expires() {
 #[test]
 fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
     let (service, authorization) = (Service::start(), servers::authorization(3600));
-    let place = place_with_a_method(&configuration(&service, &authorization, ""));
-    let server = serve_with(&place, "wrong-s3cret");
+    let dir = place_with_a_method(&configuration(&service, &authorization, ""));
+    let server = serve_with(&dir, "wrong-s3cret");
     let told = called(&server, "").unwrap_err();
     assert!(told.contains("does not accept the gateway's client id and secret"), "{told}");
     assert_eq!(service.fake.log.requests().len(), 0);
@@ -120,11 +120,11 @@ fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
 fn a_refresh_token_in_a_file_is_replaced_by_the_next() {
     let (service, authorization) = (Service::start(), servers::authorization(3600));
     let more = "refresh_token = { file = \"refresh.txt\" }";
-    let place = place_with_a_method(&configuration(&service, &authorization, more));
-    place.write("refresh.txt", "refresh-0\n");
-    let server = serve_with(&place, SECRET);
+    let dir = place_with_a_method(&configuration(&service, &authorization, more));
+    dir.write("refresh.txt", "refresh-0\n");
+    let server = serve_with(&dir, SECRET);
     let first = called(&server, "").unwrap();
-    let path = place.path("refresh.txt");
+    let path = dir.path("refresh.txt");
     let rotated = std::fs::read_to_string(&path).unwrap();
     assert_ne!(rotated, "refresh-0\n");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -132,7 +132,7 @@ fn a_refresh_token_in_a_file_is_replaced_by_the_next() {
     assert!(!log.contains(rotated.trim()), "{log}");
     // The next start goes on with it: the first one is void.
     service.revoke(&first);
-    assert_ne!(called(&serve_with(&place, SECRET), "").unwrap(), first);
+    assert_ne!(called(&serve_with(&dir, SECRET), "").unwrap(), first);
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
         prefix = "Bearer "
         oauth = "refresh_token"
     "#;
-    let place = place_with_a_method(&configuration(&service, &authorization, more));
-    place.ok(&["user", "add", "ada"]);
-    place.ok(&["user", "add", "bob"]);
-    let set = place.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
-    assert!(set.0.status.success(), "{}", set.talk());
+    let dir = place_with_a_method(&configuration(&service, &authorization, more));
+    dir.ok(&["user", "add", "ada"]);
+    dir.ok(&["user", "add", "bob"]);
+    let set = dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
+    assert!(set.0.status.success(), "{}", set.stderr());
     let [ada, bob] =
-        ["ada", "bob"].map(|user| place.ok(&["token", "create", user]).trim().to_owned());
-    let server = serve_with(&place, SECRET);
+        ["ada", "bob"].map(|user| dir.ok(&["token", "create", user]).trim().to_owned());
+    let server = serve_with(&dir, SECRET);
     let first = called(&server, &ada).unwrap();
     let told = called(&server, &bob).unwrap_err();
     assert!(told.contains("there is none of yours"), "{told}");
@@ -159,7 +159,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     assert!(!log.contains("refresh-of-ada") && !log.contains(&first), "{log}");
     // Two others go on with the same token; one gets the next with the new refresh token, the other
     // finds that one, whether it hears of it before or after its own refresh token is refused.
-    let (server, other) = (serve_with(&place, SECRET), serve_with(&place, SECRET));
+    let (server, other) = (serve_with(&dir, SECRET), serve_with(&dir, SECRET));
     assert_eq!(called(&server, &ada).unwrap(), first);
     assert_eq!(called(&other, &ada).unwrap(), first);
     service.revoke(&first);
@@ -167,7 +167,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     assert_ne!(second, first);
     assert_eq!(called(&other, &ada).unwrap(), second);
     // The first refresh token is void, which is the user's to know.
-    place.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
+    dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
     server.until("it counts", |server| called(server, &ada).is_err());
     let told = called(&server, &ada).unwrap_err();
     assert!(told.contains("your credential: it has expired or was revoked"), "{told}");
@@ -188,10 +188,10 @@ fn an_import_goes_with_a_token() {
         None => (401, String::new()),
     });
     let service = Service { fake, revoked: Arc::default() };
-    let place = Place::new();
-    place.write("callgate.toml", &configuration(&service, &authorization, ""));
-    place.ok(&["migrate"]);
-    let mut command = place.command(&["import", "openrpc", "--upstream", "default"]);
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", &configuration(&service, &authorization, ""));
+    dir.ok(&["migrate"]);
+    let mut command = dir.command(&["import", "openrpc", "--upstream", "default"]);
     let output = command.env("OAUTH_SECRET", SECRET).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("1 added"), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -199,8 +199,8 @@ fn an_import_goes_with_a_token() {
 
 #[test]
 fn what_is_wrong_with_oauth_is_told_and_its_secrets_are_not_shown() {
-    let place = Place::new();
-    place.ok(&["migrate"]);
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
     let client = [
         "url=https://shop.example/rpc",
         "oauth.token_url=https://shop.example/token?key=s3cret",
@@ -219,19 +219,23 @@ fn what_is_wrong_with_oauth_is_told_and_its_secrets_are_not_shown() {
         &[secret[0], "credential.header=Authorization"],
         &[secret[0], "url=wss://shop.example/rpc"],
     ] {
-        let ran = place.run(&[&["upstream", "set", "shop"], &client[..], more].concat());
+        let ran = dir.run(&[&["upstream", "set", "shop"], &client[..], more].concat());
         told.push(ran.failure().1);
     }
     let alone = [&["upstream", "set", "shop", "url=https://shop.example/rpc"], &user[..]].concat();
-    told.push(place.run(&alone).failure().1);
+    told.push(dir.run(&alone).failure().1);
     let told = told.join("\n");
     assert!(!told.contains("s3cret"), "{told}");
     insta::assert_snapshot!(told);
     let refresh = [r#"oauth.refresh_token={"file":"refresh.txt"}"#];
     let all = [&["upstream", "set", "shop"], &client[..], &secret, &user, &refresh].concat();
-    let ran = place.run(&all);
-    assert!(ran.0.status.success() && ran.talk().contains("a secret is better"), "{}", ran.talk());
-    let shown = place.ok(&["upstream", "show", "shop"]) + &place.ok(&["upstream", "list"]);
+    let ran = dir.run(&all);
+    assert!(
+        ran.0.status.success() && ran.stderr().contains("a secret is better"),
+        "{}",
+        ran.stderr()
+    );
+    let shown = dir.ok(&["upstream", "show", "shop"]) + &dir.ok(&["upstream", "list"]);
     assert!(!shown.contains("s3cret"), "{shown}");
     insta::assert_snapshot!(shown);
 }

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::servers::{Running, debian};
-use super::{place, quiet, survives_kill_and_return};
-use crate::support::{PATIENCE, Place, Server};
+use super::servers::{RunningProcess, debian};
+use super::{dir, quiet, survives_kill_and_return};
+use crate::support::{Server, TIMEOUT, TestDirectory};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 
@@ -18,8 +18,8 @@ fn php() -> std::process::Command {
     command
 }
 
-fn host() -> Running {
-    Running::start(|port| {
+fn host() -> RunningProcess {
+    RunningProcess::start(|port| {
         let mut command = php();
         command.args(["-S", &format!("127.0.0.1:{port}"), "router.php"]);
         command
@@ -27,18 +27,18 @@ fn host() -> Running {
 }
 
 /// The gateway before a host, after an import of its source.
-fn gateway(host: &Running, options: &str) -> (Place, Server) {
+fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
     let url = host.url("/");
-    let place =
-        place(&format!("[upstreams.service]\nurl = \"{url}\"\nparams = \"positional\"\n{options}"));
-    place.ok(&["import", "php", HOST, "--upstream", "service", "--section", "all"]);
-    place.sql("callgate.db", "INSERT INTO users_types (caption) VALUES ('anonymous')");
+    let dir =
+        dir(&format!("[upstreams.service]\nurl = \"{url}\"\nparams = \"positional\"\n{options}"));
+    dir.ok(&["import", "php", HOST, "--upstream", "service", "--section", "all"]);
+    dir.sql("callgate.db", "INSERT INTO users_types (caption) VALUES ('anonymous')");
     // Some methods of the source name sections themselves, and `all` is for the others.
     for section in ["all", "projects", "commits"] {
-        place.ok(&["grant", "--role", "anonymous", section, "write"]);
+        dir.ok(&["grant", "--role", "anonymous", section, "write"]);
     }
-    let server = Server::start(quiet(&place));
-    (place, server)
+    let server = Server::start(quiet(&dir));
+    (dir, server)
 }
 
 #[test]
@@ -78,14 +78,14 @@ fn methods_of_source_run_where_the_source_runs() {
 #[test]
 fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
     let mut host = host();
-    let (place, server) = gateway(&host, "timeout_seconds = 2\n");
-    let file = place.path("begun");
+    let (dir, server) = gateway(&host, "timeout_seconds = 2\n");
+    let file = dir.path("begun");
     let wait = |seconds: u32| json!({"file": file, "seconds": seconds});
     let broken = std::thread::scope(|scope| {
         let call = scope.spawn(|| server.invoke("", "waitFor", &wait(60)));
         let started = Instant::now();
         while !file.exists() {
-            assert!(started.elapsed() < PATIENCE, "the call does not arrive");
+            assert!(started.elapsed() < TIMEOUT, "the call does not arrive");
             std::thread::yield_now();
         }
         host.kill();
@@ -96,7 +96,7 @@ fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
     assert!(message.contains("may have run"), "{message}");
     let away = server.invoke("", "getProjects", &json!({})).json();
     assert!(away["error"]["message"].to_string().contains("cannot be reached"), "{away}");
-    host.start_again();
+    host.restart();
     let back = server.invoke("", "getProject", &json!({"idProject": 1})).json();
     assert_eq!(back["result"]["name"], "Bridge");
     let late = server.invoke("", "waitFor", &wait(60)).json();
@@ -115,10 +115,10 @@ fn it_survives_kill_and_return_under_calls() {
 fn b58_b59_what_the_import_reads_is_what_php_itself_knows() {
     let output = php().arg("reflect.php").output().unwrap();
     let known: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let place = Place::new();
-    place.ok(&["migrate"]);
-    place.ok(&["import", "php", HOST]);
-    let manifest: Value = serde_json::from_str(&place.ok(&["export"])).unwrap();
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir.ok(&["import", "php", HOST]);
+    let manifest: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     let mut compared = 0;
     for method in manifest["methods"].as_array().unwrap() {
         let Some(known) = known[method["id"].as_str().unwrap()].as_array() else { continue };

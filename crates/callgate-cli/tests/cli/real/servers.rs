@@ -1,5 +1,4 @@
-//! Servers that no one here wrote, installed without touching the system and without root: packages of
-//! Debian are unpacked where the build's files are, those of npm installed there.
+//! Servers of other projects, from Debian and npm packages below `target`.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,55 +8,54 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
-/// So many ports are tried, should somebody take one before the server does.
-const PORTS: usize = 5;
+/// Number of ports to try, since another process may bind a free port first.
+const PORT_ATTEMPTS: usize = 5;
 
-/// Cargo's directory for tests' files.
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// aria2's secret.
+/// Secret of aria2 and of the authorization server's client.
 pub(crate) const SECRET: &str = "s3cret";
 
-/// A server while it runs; gone at the end, whatever happens.
-pub(crate) struct Running {
+/// A running server. It stops when it is dropped.
+pub(crate) struct RunningProcess {
     make: Box<dyn Fn(u16) -> Command>,
-    /// With what it prints.
+    /// Process and its log.
     process: Option<(Child, File)>,
     pub(crate) address: SocketAddr,
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-impl Running {
-    /// Starts what `make` says on a free port of loopback, and waits until it listens there.
+impl RunningProcess {
+    /// Starts the command of `make` on a free port of loopback, and waits until it listens.
     pub(crate) fn start(make: impl Fn(u16) -> Command + 'static) -> Self {
         let mut running = Self { make: Box::new(make), process: None, address: free_address() };
-        for _ in 0..PORTS {
+        for _ in 0..PORT_ATTEMPTS {
             if running.try_start() {
                 return running;
             }
             running.address = free_address();
         }
-        panic!("it does not start: {}", running.said());
+        panic!("server does not start: {}", running.log());
     }
 
-    /// Starts it again where it was.
-    pub(crate) fn start_again(&mut self) {
+    /// Restarts the server on the same port.
+    pub(crate) fn restart(&mut self) {
         let started = Instant::now();
         self.kill();
         // The system may hold the port for a moment.
         while !self.try_start() {
-            assert!(started.elapsed() < PATIENCE, "it does not come back: {}", self.said());
+            assert!(started.elapsed() < TIMEOUT, "server does not restart: {}", self.log());
         }
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills the server with `SIGKILL`.
     pub(crate) fn kill(&mut self) {
         if let Some((child, _)) = &mut self.process {
             let _ = child.kill();
@@ -65,15 +63,15 @@ impl Running {
         }
     }
 
-    /// Sends it a signal, such as `-CONT`.
+    /// Sends a signal, such as `-CONT`.
     pub(crate) fn signal(&self, name: &str) {
         let (child, _) = self.process.as_ref().unwrap();
         let id = child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    /// Has it do nothing until it is sent `-CONT`.
-    pub(crate) fn stop(&self) {
+    /// Suspends the server until it is sent `-CONT`.
+    pub(crate) fn suspend(&self) {
         let (child, _) = self.process.as_ref().unwrap();
         callgate_test_support::suspend_process(&child.id().to_string());
     }
@@ -82,30 +80,30 @@ impl Running {
         format!("http://{}{path}", self.address)
     }
 
-    /// Whether it listens before it ends.
+    /// Starts the process. Returns `true` once it listens, or `false` if it exits before.
     fn try_start(&mut self) -> bool {
         let started = Instant::now();
         let (child, _) = self.process.insert(spawn((self.make)(self.address.port())));
-        while TcpStream::connect_timeout(&self.address, PATIENCE).is_err() {
+        while TcpStream::connect_timeout(&self.address, TIMEOUT).is_err() {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
-            assert!(started.elapsed() < PATIENCE, "it does not listen");
+            assert!(started.elapsed() < TIMEOUT, "server does not listen");
             std::thread::yield_now();
         }
         true
     }
 
-    /// What it printed so far. It may be printing: where it does so is left alone.
-    pub(crate) fn said(&self) -> String {
+    /// Returns the output so far, without moving the offset at which the process writes.
+    pub(crate) fn log(&self) -> String {
         let Some((_, log)) = &self.process else { return String::new() };
-        let mut said = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];
-        log.read_exact_at(&mut said, 0).unwrap();
-        String::from_utf8_lossy(&said).into_owned()
+        let mut output = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];
+        log.read_exact_at(&mut output, 0).unwrap();
+        String::from_utf8_lossy(&output).into_owned()
     }
 }
 
-/// A program of a package of Debian.
+/// Returns the command of a program of a Debian package.
 pub(crate) fn debian(package: &'static str, program: &str) -> Command {
     callgate_test_support::debian(Path::new(TMP), package, program)
 }
@@ -117,14 +115,14 @@ fn spawn(mut command: Command) -> (Child, File) {
     (child, log)
 }
 
-/// An address where nobody listens now.
+/// Returns an address that no process listens on.
 pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// aria2, at `/jsonrpc`. It takes parameters by position, its secret first.
-pub(crate) fn aria2() -> Running {
-    Running::start(|port| {
+/// Starts aria2 at `/jsonrpc`. It takes parameters by position, the secret first.
+pub(crate) fn aria2() -> RunningProcess {
+    RunningProcess::start(|port| {
         let mut command = debian("aria2", "aria2c");
         command.args(["--enable-rpc", "--rpc-listen-all=false", "--no-conf", "--quiet"]);
         command.arg(format!("--rpc-listen-port={port}")).arg(format!("--rpc-secret={SECRET}"));
@@ -133,9 +131,9 @@ pub(crate) fn aria2() -> Running {
     })
 }
 
-/// A node of Ethereum that is a chain of its own, at `/`.
-pub(crate) fn anvil() -> Running {
-    Running::start(|port| {
+/// Starts an Ethereum node with a local chain at `/`.
+pub(crate) fn anvil() -> RunningProcess {
+    RunningProcess::start(|port| {
         let packages = packages().join("node_modules/@foundry-rs");
         let mut all = std::fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
         let binary =
@@ -147,10 +145,10 @@ pub(crate) fn anvil() -> Running {
     })
 }
 
-/// A server that answers as an OpenRPC document says, at `/`, and has the document itself.
-pub(crate) fn mock(document: &Path) -> Running {
+/// Starts a server that implements an OpenRPC document at `/` and serves the document.
+pub(crate) fn mock(document: &Path) -> RunningProcess {
     let document = document.to_owned();
-    Running::start(move |port| {
+    RunningProcess::start(move |port| {
         let script = "node_modules/@open-rpc/mock-server/build/cli.js";
         let mut command = Command::new("node");
         command.arg("-r").arg(packages().join("loopback.cjs")).arg(packages().join(script));
@@ -159,10 +157,10 @@ pub(crate) fn mock(document: &Path) -> Running {
     })
 }
 
-/// An authorization server for the client `callgate` with [`SECRET`], at `/token`. Access tokens are good
-/// for so many seconds.
-pub(crate) fn authorization(seconds: u32) -> Running {
-    Running::start(move |port| {
+/// Starts an authorization server for the client `callgate` with [`SECRET`], at `/token`. Access tokens expire after
+/// this number of seconds.
+pub(crate) fn authorization(seconds: u32) -> RunningProcess {
+    RunningProcess::start(move |port| {
         let mut command = Command::new("node");
         command.arg(packages().join("authorization.mjs"));
         command.args([&port.to_string(), "callgate", SECRET, &seconds.to_string()]);
@@ -170,13 +168,12 @@ pub(crate) fn authorization(seconds: u32) -> Running {
     })
 }
 
-/// An OpenRPC document of what nodes of Ethereum and wallets have, by others, and how many methods are
-/// in it.
+/// Returns an OpenRPC document of Ethereum nodes and wallets, and the number of its methods.
 pub(crate) fn ethereum_document() -> (PathBuf, usize) {
     (packages().join("node_modules/@metamask/api-specs/dist/build/openrpc.json"), 55)
 }
 
-/// Those of npm, installed once.
+/// Returns the directory with the npm packages, installed once.
 fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {

@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use super::servers::{self, SECRET};
-use super::{call, place, quiet, survives_kill_and_return};
-use crate::support::{Place, Server};
+use super::{call, dir, quiet, survives_kill_and_return};
+use crate::support::{Server, TestDirectory};
 
 /// A registry with methods without parameters on a service at this place.
-fn configured(table: &str, methods: &[&str]) -> Place {
-    let place = place(&format!("[upstreams.service]\nparams = \"positional\"\n{table}"));
+fn configured(table: &str, methods: &[&str]) -> TestDirectory {
+    let dir = dir(&format!("[upstreams.service]\nparams = \"positional\"\n{table}"));
     for id in methods {
-        place.ok(&["method", "add", id, "--read-only", "--upstream", "service"]);
+        dir.ok(&["method", "add", id, "--read-only", "--upstream", "service"]);
     }
-    place
+    dir
 }
 
-fn anvil_over_websocket(anvil: &servers::Running) -> Place {
+fn anvil_over_websocket(anvil: &servers::RunningProcess) -> TestDirectory {
     let url = anvil.url("/").replace("http:", "ws:");
     configured(&format!("url = \"{url}\"\n"), &["eth_chainId", "eth_nothing"])
 }
@@ -31,8 +31,8 @@ fn together(server: &Server, method: &str, count: usize) -> Vec<Value> {
 #[test]
 fn anvil_over_websocket_answers_and_makes_errors() {
     let anvil = servers::anvil();
-    let place = anvil_over_websocket(&anvil);
-    let server = place.serve(&[]);
+    let dir = anvil_over_websocket(&anvil);
+    let server = dir.serve(&[]);
     assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
     let (is_error, text) = call(&server, "eth_nothing", &json!({}));
     assert!(is_error && text.ends_with("(code -32602)"), "{text}");
@@ -42,8 +42,8 @@ fn anvil_over_websocket_answers_and_makes_errors() {
 #[test]
 fn d31_anvil_over_websocket_may_be_killed_and_return() {
     let mut anvil = servers::anvil();
-    let place = anvil_over_websocket(&anvil);
-    let server = Server::start(quiet(&place));
+    let dir = anvil_over_websocket(&anvil);
+    let server = Server::start(quiet(&dir));
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 }
 
@@ -52,8 +52,8 @@ fn aria2_over_websocket_answers_between_its_notifications() {
     let aria2 = servers::aria2();
     let url = aria2.url("/jsonrpc").replace("http:", "ws:");
     let table = format!("url = \"{url}\"\nfirst_params = [\"token:{SECRET}\"]\n");
-    let place = configured(&table, &["aria2.getVersion"]);
-    place.ok(&[
+    let dir = configured(&table, &["aria2.getVersion"]);
+    dir.ok(&[
         "method",
         "add",
         "aria2.addUri",
@@ -62,7 +62,7 @@ fn aria2_over_websocket_answers_between_its_notifications() {
         "--upstream",
         "service",
     ]);
-    let server = place.serve(&[]);
+    let server = dir.serve(&[]);
     // Nobody listens there; that it begins and fails is told to all connections.
     let nowhere = format!("http://{}/", servers::free_address());
     for _ in 0..5 {
@@ -77,22 +77,22 @@ fn aria2_over_websocket_answers_between_its_notifications() {
 fn anvil_and_aria2_take_batches() {
     let (mut anvil, aria2) = (servers::anvil(), servers::aria2());
     let table = format!("url = \"{}\"\nbatch = true\n", anvil.url("/"));
-    let place = configured(&table, &["eth_chainId"]);
-    let server = place.serve(&[]);
+    let dir = configured(&table, &["eth_chainId"]);
+    let server = dir.serve(&[]);
     assert_eq!(together(&server, "eth_chainId", 50), vec![json!("0x7a69"); 50]);
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(!log.contains("the service rejects batches"), "{log}");
-    let server = Server::start(quiet(&place));
+    let server = Server::start(quiet(&dir));
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 
     let url = aria2.url("/jsonrpc");
     let table = format!("url = \"{url}\"\nbatch = true\nfirst_params = [\"token:{SECRET}\"]\n");
-    let place = configured(&table, &["aria2.getVersion"]);
-    let server = place.serve(&[]);
+    let dir = configured(&table, &["aria2.getVersion"]);
+    let server = dir.serve(&[]);
     let versions = together(&server, "aria2.getVersion", 50);
     assert!(versions.iter().all(|it| it["version"].is_string()), "{versions:?}");
     server.signal("-TERM");
-    let (_, log) = server.ended();
+    let (_, log) = server.wait_for_exit();
     assert!(!log.contains("the service rejects batches"), "{log}");
 }

@@ -18,7 +18,7 @@ const ONCE: &[&str] = &[
     "INSERT INTO callgate_revisions (name, value) VALUES ('a', 1)",
 ];
 
-/// The same, known by more than one column. SQL Server's stand-in does not look at those.
+/// The same, known by more than one column. The SQL Server emulator does not look at those.
 const PAIRS: &[&str] = &[
     "INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'a', 'a', 2)",
     "INSERT INTO sections_user_permission (id_section, id_user, value) VALUES (1, 1, 2)",

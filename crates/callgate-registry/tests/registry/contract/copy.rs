@@ -59,7 +59,7 @@ pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<CopyR
 /// A registry in SQLite with something in every table, to be copied there.
 async fn source(kind: Kind) -> Place {
     let source = Kind::Sqlite.registry().await.place;
-    // SQL Server's stand-in takes no number for JSON that is larger than its own, and no long statement.
+    // The SQL Server emulator takes no number for JSON that is larger than its own, and no long statement.
     let (rows, tokens) = match kind {
         Kind::SqlServer => (ROWS.replace("1e400", "1e40"), TOKENS.replace("1100", "20")),
         _ => (ROWS.to_owned(), TOKENS.to_owned()),

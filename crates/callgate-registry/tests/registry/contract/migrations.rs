@@ -8,7 +8,7 @@ use callgate_registry::{
 };
 
 use crate::databases::Kind;
-use crate::stand_in;
+use crate::emulator;
 
 pub(crate) async fn migrations_are_applied_once_also_by_four_at_the_same_time(kind: Kind) {
     let place = Arc::new(kind.place().await);
@@ -85,7 +85,7 @@ pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
     let names = TableNames::with_prefix("festi_").unwrap();
     place.sql(&install_script(place.url.dialect(), &names)).await;
     if kind == Kind::SqlServer {
-        place.sql(&stand_in::triggers(&names)).await;
+        place.sql(&emulator::triggers(&names)).await;
     }
     let (store, applied) = place.migrate(None).await.unwrap();
     assert_eq!(applied, Vec::<&str>::new());

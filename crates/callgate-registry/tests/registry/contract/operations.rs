@@ -213,7 +213,7 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
 
 pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(registry: Registry) {
     let (store, place) = (&registry.store, &registry.place);
-    // More than are changed in one statement; SQL Server's stand-in takes none that are long.
+    // More than are changed in one statement; the SQL Server emulator takes none that are long.
     let count = if place.scale().listed < 500 { 5 } else { 1_100 };
     let rows: Vec<String> =
         (0..count).map(|number| format!("(1, 't', '{number:064}', {})", place.now())).collect();

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_util::compat::TokioAsyncWriteCompatExt as _;
 
 use crate::faults::cluster::registry::TestRegistry;
-use crate::support::Place;
+use crate::support::TestDirectory;
 
 /// Tables and triggers for SQL Server.
 const INSTALL: &str = include_str!("../../../../../../install/install.mssql.sql");
@@ -63,7 +63,7 @@ impl RegistryDatabase {
     /// Runs SQL as another program does.
     pub(crate) fn sql(&self, registry: &TestRegistry, sql: &str) {
         match self {
-            Self::Sqlite => registry.place.sql("callgate.db", sql),
+            Self::Sqlite => registry.dir.sql("callgate.db", sql),
             Self::Server(server, database) if database.url.starts_with("mysql") => {
                 server.sql(
                     &database.name,
@@ -93,8 +93,8 @@ impl RegistryDatabase {
 /// Creates the tables and drops the triggers: on a table with a trigger, the emulator fails if a statement
 /// changes no row. The tests change nothing later.
 fn prepare(server: &SqlServerEmulator) {
-    let place = Place::new();
-    let migrated = place.command(&["migrate"]).env("CALLGATE_DATABASE", server.url()).output();
+    let dir = TestDirectory::new();
+    let migrated = dir.command(&["migrate"]).env("CALLGATE_DATABASE", server.url()).output();
     let migrated = migrated.unwrap();
     assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
     let triggers = INSTALL.lines().filter_map(|line| line.strip_prefix("CREATE TRIGGER "));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::http_client::get;
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Number of consecutive polls without another statement after which a gateway counts as idle.
 const IDLE_POLLS: u64 = 20;
@@ -46,7 +46,7 @@ impl Metrics {
         loop {
             let now = Self::read(gateway);
             if now.polls - before.polls == now.statements - before.statements
-                || started.elapsed() > PATIENCE / 10
+                || started.elapsed() > TIMEOUT / 10
             {
                 return now;
             }
@@ -56,7 +56,7 @@ impl Metrics {
     /// Waits until a gateway has read the state that the registry has now.
     pub(crate) fn wait_for_poll(gateway: SocketAddr) {
         let mut before = Self::read(gateway);
-        Self::until(gateway, PATIENCE, |now| {
+        Self::until(gateway, TIMEOUT, |now| {
             if now.failures != before.failures {
                 before = now;
             }

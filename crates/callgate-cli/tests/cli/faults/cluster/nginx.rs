@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::real::servers::{Running, debian};
+use crate::real::servers::{RunningProcess, debian};
 
 /// Configuration with placeholders for addresses.
 const CONFIGURATION: &str = include_str!("../../../../../../examples/replicas/src/balancer.conf");
 
 /// Starts nginx with its files in this directory.
-pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> Running {
+pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> RunningProcess {
     let directory = directory.to_owned();
     let mut balancer = CONFIGURATION.to_owned();
     for (number, gateway) in (1..).zip(gateways) {
         balancer = balancer.replace(&format!("gateway-{number}:8080"), &gateway.to_string());
     }
-    Running::start(move |port| {
+    RunningProcess::start(move |port| {
         let balancer = balancer.replace("balancer:80", &format!("127.0.0.1:{port}"));
         let file = directory.join("nginx.conf");
         std::fs::write(&file, complete_configuration(&directory, &balancer)).unwrap();

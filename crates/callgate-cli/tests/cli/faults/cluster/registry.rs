@@ -10,8 +10,8 @@ use crate::faults::cluster::upstream::{Execution, Upstream, UpstreamMode};
 use crate::faults::load::Account;
 use crate::faults::load::call_log::ClientGroup;
 use crate::faults::load::client::{OTHER_TOOLS, WORK_TOOLS};
-use crate::real::servers::Running;
-use crate::support::Place;
+use crate::real::servers::RunningProcess;
+use crate::support::TestDirectory;
 
 /// Method that no user is granted.
 pub(crate) const FORBIDDEN_METHOD: &str = "work.secret";
@@ -50,7 +50,7 @@ impl Program {
 
 /// A registry and the working directory of the program.
 pub(crate) struct TestRegistry {
-    pub(crate) place: Place,
+    pub(crate) dir: TestDirectory,
     pub(crate) program: Program,
     /// URL for commands, which bypasses the proxies.
     url: String,
@@ -85,11 +85,11 @@ impl RevocationTimes {
 impl TestRegistry {
     /// Creates a registry in the database at this URL.
     pub(crate) fn new(program: Program, url: &str, mode: UpstreamMode) -> Self {
-        let (place, upstream) = (Place::new(), Upstream::start(mode));
+        let (dir, upstream) = (TestDirectory::new(), Upstream::start(mode));
         let service = format!("[upstreams.default]\nurl = \"http://{}/\"\n", upstream.address);
-        place.write("callgate.toml", &service);
+        dir.write("callgate.toml", &service);
         let url = url.to_owned();
-        let mut registry = Self { place, program, url, upstream, tokens: Default::default() };
+        let mut registry = Self { dir, program, url, upstream, tokens: Default::default() };
         registry.populate();
         registry
     }
@@ -124,7 +124,7 @@ impl TestRegistry {
     /// Returns a command of the program in this directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.program.path());
-        command.args(arguments).current_dir(self.place.path(""));
+        command.args(arguments).current_dir(self.dir.path(""));
         command.env("CALLGATE_DATABASE", &self.url);
         command
     }
@@ -138,10 +138,10 @@ impl TestRegistry {
     }
 
     /// Starts a gateway on the registry at this URL.
-    pub(crate) fn serve(&self, url: &str, grace: Duration) -> Running {
-        let (program, directory) = (self.program.path(), self.place.path(""));
+    pub(crate) fn serve(&self, url: &str, grace: Duration) -> RunningProcess {
+        let (program, directory) = (self.program.path(), self.dir.path(""));
         let (url, grace) = (url.to_owned(), grace.as_secs().to_string());
-        Running::start(move |port| {
+        RunningProcess::start(move |port| {
             let mut command = Command::new(&program);
             command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{port}")]);
             command.args(["--token-grace-seconds", &grace]);

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Number of new calls before a condition is checked again.
 const BATCH: usize = 64;
@@ -110,12 +110,12 @@ impl CallLog {
                 return;
             }
             assert!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < TIMEOUT,
                 "timed out waiting until {condition}; last call: {:?}",
                 new.last()
             );
             let enough = calls.len() + BATCH;
-            let waited = self.added.wait_timeout_while(calls, PATIENCE, |all| all.len() < enough);
+            let waited = self.added.wait_timeout_while(calls, TIMEOUT, |all| all.len() < enough);
             calls = waited.unwrap().0;
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::faults::load::call_log::{Outcome, RequestKind};
 use crate::http_client::{Connection, HttpResponse};
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Tools of most clients: one that writes and one that only reads.
 pub(crate) const WORK_TOOLS: [&str; 2] = ["work_do", "work_find"];
@@ -94,7 +94,7 @@ impl Client {
         let started = Instant::now();
         loop {
             let answer = self.post(gateway, headers, body).unwrap();
-            if answer.status != 503 || started.elapsed() > PATIENCE {
+            if answer.status != 503 || started.elapsed() > TIMEOUT {
                 return answer;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::faults::load::Account;
 use crate::faults::load::client::{Client, Era};
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 const NOTIFICATION: &str = "notifications/tools/list_changed";
 /// Interval of checks for the end, and delay before a new subscription.
@@ -57,7 +57,7 @@ impl Listeners {
         let before: Vec<usize> = self.counts.iter().map(|(_, count)| read(count)).collect();
         for ((name, count), before) in self.counts.iter().zip(before) {
             while read(count) == before {
-                assert!(started.elapsed() < PATIENCE, "{name} receives no notifications");
+                assert!(started.elapsed() < TIMEOUT, "{name} receives no notifications");
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

@@ -14,7 +14,7 @@ use crate::faults::cluster::upstream::UpstreamMode;
 use crate::faults::lock_scenarios;
 use crate::http_client::get;
 use crate::real::servers::free_address;
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Durations of a start.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ fn started(
     database: &RegistryDatabase,
     then: impl Fn(SocketAddr),
 ) -> StartUp {
-    let (address, log) = (free_address(), registry.place.path("start.log"));
+    let (address, log) = (free_address(), registry.dir.path("start.log"));
     let mut command = registry.command(&["serve", "--json", "--listen", &address.to_string()]);
     command.env("CALLGATE_DATABASE", database.url()).env("CALLGATE_LOG_FORMAT", "json");
     command.env("CALLGATE_METRICS", "true");
@@ -81,7 +81,7 @@ fn started(
     let begun = Instant::now();
     let gateway = KillOnDrop(command.spawn().unwrap());
     let is_ready = || get(address, "/readyz").is_ok_and(|answer| answer.status == 200);
-    while !is_ready() && begun.elapsed() < PATIENCE {
+    while !is_ready() && begun.elapsed() < TIMEOUT {
         std::thread::sleep(Duration::from_millis(1));
     }
     let total = begun.elapsed();

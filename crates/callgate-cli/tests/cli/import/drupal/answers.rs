@@ -9,7 +9,7 @@ use super::import;
 use crate::drupal_site::{self, Site, listed};
 use crate::fake::FakeResponse;
 use crate::import::registry;
-use crate::support::Place;
+use crate::support::TestDirectory;
 
 /// Makes the site list these tools.
 fn list(site: &Site, tools: &Value) {
@@ -20,10 +20,10 @@ fn list(site: &Site, tools: &Value) {
 }
 
 /// Imports, which must succeed. Returns the sections and the exposure of each method.
-fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
-    let ran = import(site, place, "Bearer ada", more);
-    assert!(ran.0.status.success(), "{}", ran.talk());
-    let methods = place.exported();
+fn imported(site: &Site, dir: &TestDirectory, more: &[&str]) -> String {
+    let ran = import(site, dir, "Bearer ada", more);
+    assert!(ran.0.status.success(), "{}", ran.stderr());
+    let methods = dir.exported();
     let shown = methods.values().map(|method| {
         let hidden = if method["exposed"] == false { " hidden" } else { "" };
         format!("{} {}{hidden}\n", method["id"].as_str().unwrap(), method["sections"])
@@ -33,17 +33,17 @@ fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
 
 #[test]
 fn sections_of_the_command_line_survive_a_change_of_the_site() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let with = |auth: Value| json!([{"name": "a.del", "annotations": {"auth": auth}}]);
     list(&site, &with(json!(null)));
     let staff = ["--section", "staff:execute"];
-    let mut told = imported(&site, &place, &staff);
+    let mut told = imported(&site, &dir, &staff);
     for auth in
         [json!({"level": "required"}), json!({"scopes": ["public:read"]}), json!({"level": "none"})]
     {
         list(&site, &with(auth));
-        told.push_str(&imported(&site, &place, &[]));
-        told.push_str(&imported(&site, &place, &staff));
+        told.push_str(&imported(&site, &dir, &[]));
+        told.push_str(&imported(&site, &dir, &staff));
     }
     insta::assert_snapshot!(told, @r#"
     a.del {"staff":"execute"}
@@ -58,14 +58,14 @@ fn sections_of_the_command_line_survive_a_change_of_the_site() {
 
 #[test]
 fn a_manually_hidden_method_stays_hidden_when_it_returns() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
     list(&site, &both);
-    imported(&site, &place, &[]);
-    place.ok(&["method", "edit", "a", "--hidden"]);
+    imported(&site, &dir, &[]);
+    dir.ok(&["method", "edit", "a", "--hidden"]);
     for tools in [&both, &one, &both] {
         list(&site, tools);
-        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n");
+        assert_eq!(imported(&site, &dir, &[]), "a {} hidden\nb {}\n");
     }
 }
 
@@ -78,42 +78,42 @@ fn an_unknown_restriction_does_not_open_a_tool() {
         json!({"name": "a", "inputSchema": 7, "annotations": {"auth": {"level": "required"}}}),
         json!([{"name": "a"}, {"name": "a", "annotations": {"auth": {"level": "required"}}}]),
     ] {
-        let (site, place) = (Site::start(), registry());
+        let (site, dir) = (Site::start(), registry());
         let mut tools = match tool.clone() {
             Value::Array(tools) => tools,
             one => vec![one],
         };
         tools.push(json!({"name": "b"}));
         list(&site, &json!(tools));
-        assert_eq!(imported(&site, &place, &[]), "b {}\n", "new: {tool}");
+        assert_eq!(imported(&site, &dir, &[]), "b {}\n", "new: {tool}");
         list(&site, &json!([{"name": "a"}, {"name": "b"}]));
-        assert_eq!(imported(&site, &place, &[]), "a {}\nb {}\n");
+        assert_eq!(imported(&site, &dir, &[]), "a {}\nb {}\n");
         list(&site, &json!(tools));
-        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n", "{tool}");
+        assert_eq!(imported(&site, &dir, &[]), "a {} hidden\nb {}\n", "{tool}");
     }
 }
 
 #[test]
 fn ids_that_differ_in_case_only_do_not_share_sections() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let tool = |name: &str, scope: &str| json!({"name": name, "annotations": {"auth": {"scopes": [scope]}}});
     let needs = "{\"@authenticated\":\"read\",\"content\":\"execute\"}";
     list(&site, &json!([tool("a.del", "content:execute")]));
-    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+    assert_eq!(imported(&site, &dir, &[]), format!("a.del {needs}\n"));
     list(&site, &json!([tool("A.DEL", "content:read"), tool("a.del", "content:execute")]));
-    let said = import(&site, &place, "Bearer ada", &[]).data();
+    let said = import(&site, &dir, "Bearer ada", &[]).stdout();
     assert!(said.contains("refused  A.DEL: it differs from `a.del` in case only"), "{said}");
-    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+    assert_eq!(imported(&site, &dir, &[]), format!("a.del {needs}\n"));
 }
 
 #[test]
 fn loosened_access_is_reported() {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     let scoped = |scope: &str| json!([{"name": "a", "annotations": {"auth": {"scopes": [scope]}}}]);
     list(&site, &scoped("content:write"));
-    imported(&site, &place, &[]);
+    imported(&site, &dir, &[]);
     list(&site, &scoped("content:read"));
-    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     let note = "note: `a` needs @authenticated:read content:read now, and needed \
                 @authenticated:read content:write before";
     assert!(told.contains(note), "{told}");
@@ -166,15 +166,15 @@ fn instead() -> impl Strategy<Value = Instead> {
 
 /// Returns the file of a registry with the tools that `ada` sees: a copy is faster than an import.
 static REGISTRIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
-    let (site, place) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), registry());
     // The copy includes the write-ahead log.
     let copy = |name: &str| {
-        let path = place.path(name);
-        place.sql("callgate.db", &format!("VACUUM INTO '{}'", path.display()));
+        let path = dir.path(name);
+        dir.sql("callgate.db", &format!("VACUUM INTO '{}'", path.display()));
         std::fs::read(path).unwrap()
     };
     let empty = copy("empty.db");
-    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     [empty, copy("filled.db")]
 });
 
@@ -189,9 +189,9 @@ proptest! {
         who in prop::sample::select(vec!["Bearer ada", "Bearer bob", "Basic ada", "Bearer mia", ""]),
         is_again in any::<bool>(),
     ) {
-        let (site, place) = (Site::start(), Place::new());
-        std::fs::write(place.path("callgate.db"), &REGISTRIES[usize::from(is_again)]).unwrap();
-        let before = place.exported();
+        let (site, dir) = (Site::start(), TestDirectory::new());
+        std::fs::write(dir.path("callgate.db"), &REGISTRIES[usize::from(is_again)]).unwrap();
+        let before = dir.exported();
         prop_assert_eq!(before.len(), if is_again { 86 } else { 0 });
         let is_changed = first.is_some() || second.is_some();
         site.rule(move |asked| {
@@ -203,10 +203,10 @@ proptest! {
             let list = json!({"tools": [{"name": "probe.echo"}]}).to_string();
             instead.map(|instead| instead.answer(&list))
         });
-        let ran = import(&site, &place, who, &[]);
-        let after = place.exported();
+        let ran = import(&site, &dir, who, &[]);
+        let after = dir.exported();
         let marked = listed("ada-bearer");
-        prop_assert!(after.keys().all(|id| marked.contains(id)), "{}", ran.talk());
+        prop_assert!(after.keys().all(|id| marked.contains(id)), "{}", ran.stderr());
         if is_changed && !ran.0.status.success() {
             prop_assert_eq!(before, after, "a source that fails changes nothing");
         }

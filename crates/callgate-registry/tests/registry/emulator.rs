@@ -1,13 +1,12 @@
-//! SQL Server's stand-in: plain SQL, and what it needs that SQL Server does not.
+//! Plain SQL on the SQL Server emulator, and workarounds for its limitations.
 
 use callgate_registry::{Dialect, TableNames, install_script};
 use callgate_test_support::SqlServerEmulator;
 use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
 use tokio::net::TcpStream;
-use tokio_util::compat::TokioAsyncWriteCompatExt as _;
+use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt as _};
 
-/// Runs plain SQL on a connection of its own; lines with `GO` divide it.
-pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(), String> {
+async fn connect(server: &SqlServerEmulator) -> Client<Compat<TcpStream>> {
     let mut config = Config::new();
     config.authentication(AuthMethod::sql_server(
         SqlServerEmulator::USER,
@@ -15,7 +14,12 @@ pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(),
     ));
     config.encryption(EncryptionLevel::NotSupported);
     let stream = TcpStream::connect(server.address()).await.unwrap();
-    let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();
+    Box::pin(Client::connect(config, stream.compat_write())).await.unwrap()
+}
+
+/// Runs SQL on a new connection. Lines with `GO` separate batches.
+pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(), String> {
+    let mut client = connect(server).await;
     for batch in sql.split("\nGO\n") {
         let done = match client.simple_query(batch).await {
             Ok(results) => results.into_results().await.map(drop),
@@ -26,23 +30,16 @@ pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(),
     Ok(())
 }
 
-/// What it answers to a question, row by row.
-pub(crate) async fn told(server: &SqlServerEmulator, sql: &str) -> String {
-    let mut config = Config::new();
-    config.authentication(AuthMethod::sql_server(
-        SqlServerEmulator::USER,
-        SqlServerEmulator::PASSWORD,
-    ));
-    config.encryption(EncryptionLevel::NotSupported);
-    let stream = TcpStream::connect(server.address()).await.unwrap();
-    let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();
+/// Returns the rows of a query as text.
+pub(crate) async fn query(server: &SqlServerEmulator, sql: &str) -> String {
+    let mut client = connect(server).await;
     let rows = client.simple_query(sql).await.unwrap().into_first_result().await.unwrap();
     rows.iter().flat_map(|row| [format!("{row:?}"), "\n".to_owned()]).collect()
 }
 
-/// The triggers of a registry, made anew: to a statement that changed no row the stand-in gives no
-/// `inserted` and no `deleted`, and says so as an error. That is caught, and settings are left out, which it
-/// does not take in a trigger; nothing else is different.
+/// Returns statements that replace the triggers of a registry. If a statement changes no row, the emulator's triggers
+/// fail for lack of `inserted` and `deleted`; the new triggers catch this error. They omit `SET`, which the emulator does
+/// not support in triggers.
 pub(crate) fn triggers(tables: &TableNames) -> String {
     let script = install_script(Dialect::SqlServer, tables);
     let batches = script.split("\nGO\n").filter_map(|batch| {
