@@ -1,8 +1,7 @@
-//! Who may do what: the snapshot of users, roles and grants, and the rules it is read by.
+//! Access control: users, their grants, and the requirements of methods.
 //!
-//! [`Mask`], [`Section`] and [`Grants`] are in `grants`, [`Requirement`] and its [`Decision`] in
-//! `requirement`. An [`Access`] is made whole from the registry's rows and swapped when they
-//! change; the catalog does not depend on it.
+//! An [`Access`] is built from the registry's rows as a whole and replaced when they change. The catalog
+//! does not depend on it.
 
 mod grants;
 mod visible_methods;
@@ -29,55 +28,55 @@ pub use requirement::{Decision, Need, Requirement, SectionCheck};
 pub(crate) use shares::{NoShare, Principal, Share, Shares};
 pub(crate) use visible_methods::VisibleMethods;
 
-/// Who is asking.
+/// The user, or anonymous client, on whose behalf a request runs.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The user, or nobody known.
+    /// The authenticated user; `None` for an anonymous caller.
     pub user: Option<Arc<User>>,
-    /// What they may do.
+    /// Permissions of the caller.
     pub grants: Arc<Grants>,
-    /// What they came with, where an upstream is to be told it.
+    /// Token of the request; kept only if an upstream needs it.
     token: Option<Secret>,
     /// The address of the client.
     address: Option<IpAddr>,
-    /// What services list for them, where that was looked up for this request.
+    /// Methods that services list for the caller; set by `Gateway::prepare`.
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
 
-/// A user and their role.
+/// A user of the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The number in the registry.
+    /// Id in the registry.
     pub id: i64,
-    /// The login name.
+    /// Login name.
     pub name: String,
-    /// The role's name, if they have one.
+    /// Name of the user's role.
     pub role: Option<String>,
 }
 
 impl Caller {
-    /// Somebody unknown, without grants.
+    /// Returns an anonymous caller without grants.
     pub fn anonymous() -> Self {
         Self { user: None, grants: Arc::default(), token: None, address: None, visible: None }
     }
 
-    /// A user with grants. Every user also has read on [`Section::authenticated`], unless the grants say
-    /// otherwise of that section.
+    /// Returns a caller for a user. Every user has read on [`Section::authenticated`], unless `grants`
+    /// contains that section.
     pub fn user(user: User, mut grants: Grants) -> Self {
         grants.add_authenticated();
         let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
         Self { user, grants, ..Self::anonymous() }
     }
 
-    /// With the token that they came with. Upstreams that ask for it are sent it; see
-    /// [`Upstream::wants_token`](crate::upstream::Upstream::wants_token).
+    /// Sets the token of the request, for upstreams that forward it (see
+    /// [`Upstream::wants_token`](crate::upstream::Upstream::wants_token)).
     #[must_use]
     pub fn with_token(mut self, token: Secret) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// The token that they came with, if an upstream is to be told it.
+    /// Returns the token of the request, if an upstream needs it.
     pub fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
     }
@@ -98,28 +97,28 @@ impl Caller {
         }
     }
 
-    /// A name for logs.
+    /// Returns the user's name, or `anonymous`.
     pub fn name(&self) -> &str {
         self.user.as_ref().map_or("anonymous", |user| &user.name)
     }
 }
 
-/// The SHA-256 of a token: all that is ever stored of it. Compared in constant time.
+/// SHA-256 digest of a token. Tokens are stored only in this form. Compares in constant time.
 #[derive(Clone, Copy)]
 pub struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
-    /// The digest of a token as the client sends it.
+    /// Computes the digest of a token.
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// A stored digest.
+    /// Wraps a stored digest.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes to store.
+    /// Returns the bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -139,7 +138,7 @@ impl PartialEq for TokenDigest {
 
 impl Eq for TokenDigest {}
 
-/// A digest is as good as random already, so a part of it is enough; equality compares all.
+/// Part of the digest is a sufficient hash, since its bytes are uniformly distributed.
 impl Hash for TokenDigest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (start, _) = self.0.split_first_chunk().unwrap_or((&[0; 8], &[]));
@@ -147,7 +146,7 @@ impl Hash for TokenDigest {
     }
 }
 
-/// The snapshot of users, roles and grants.
+/// All users with their grants.
 #[derive(Debug)]
 pub struct Access {
     users: HashMap<i64, Caller>,
@@ -161,8 +160,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Of users, with the grants that already follow from their own rows and their roles', and of
-    /// those of callers without a credential.
+    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers.
     pub fn new(users: impl IntoIterator<Item = (User, Grants)>, mut anonymous: Grants) -> Self {
         anonymous.remove_authenticated();
         Self {
@@ -174,17 +172,17 @@ impl Access {
         }
     }
 
-    /// The caller without a credential.
+    /// Returns the anonymous caller.
     pub fn anonymous(&self) -> &Caller {
         &self.anonymous
     }
 
-    /// A user's caller, by number.
+    /// Returns the caller for a user id.
     pub fn caller(&self, user_id: i64) -> Option<&Caller> {
         self.users.get(&user_id)
     }
 
-    /// A user's caller, by login name.
+    /// Returns the caller for a login name.
     pub fn caller_named(&self, name: &str) -> Option<&Caller> {
         self.users.values().find(|caller| caller.name() == name)
     }

@@ -1,9 +1,9 @@
-//! The immutable, checked snapshot of every tool.
+//! The immutable set of all tools.
 //!
-//! A [`CatalogBuilder`] takes methods one by one, writes each as bytes at once and keeps no trees;
-//! [`CatalogBuilder::finish`] sorts them, gives them their names and lays the bytes out in order,
-//! with a comma behind each. A wrong definition is quarantined with its reason and the rest is
-//! served. What did not change since the last catalog is copied from it, by fingerprint.
+//! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the
+//! tools, assigns names and concatenates the bytes, so that a page of a list is a slice. Invalid
+//! definitions are left out, with the reason. Unchanged methods are copied from the previous catalog, by
+//! fingerprint.
 
 mod arena;
 mod builder;
@@ -31,7 +31,7 @@ pub(crate) use arena::{Arena, without_comma};
 pub use builder::CatalogBuilder;
 pub use listing::{Listing, Page};
 
-/// Every tool, sorted by method id, found by id and by tool name.
+/// All tools, sorted by method id, with lookup by id and tool name.
 #[derive(Debug)]
 pub struct Catalog {
     entries: Vec<Entry>,
@@ -44,55 +44,55 @@ pub struct Catalog {
     prefix: Prefix,
     listings: Listings,
     visible_listings: VisibleListings,
-    /// Which catalog it is, of all that this process made.
+    /// Unique number of the catalog in this process.
     number: u64,
 }
 
-/// A method in the catalog.
+/// A tool in the catalog.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub(crate) id: MethodId,
     pub(crate) name: ToolName,
     pub(crate) given_name: Option<Box<str>>,
-    /// The place in the catalog's order.
+    /// Index in the catalog.
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
-    /// The schema that arguments are checked against, where it is not the advertised one.
+    /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
     pub(crate) plan: CachedInput,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
-    /// Where it is not that of the upstream.
+    /// Overrides the upstream's style.
     pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
 }
 
 impl Entry {
-    /// The method's id.
+    /// Returns the method's id.
     pub fn id(&self) -> &MethodId {
         &self.id
     }
 
-    /// The tool's name over MCP.
+    /// Returns the tool name.
     pub fn name(&self) -> &ToolName {
         &self.name
     }
 
-    /// Whether calls change anything.
+    /// Returns whether calls have side effects.
     pub fn safety(&self) -> Safety {
         self.safety
     }
 
-    /// The name of the upstream that runs it.
+    /// Returns the name of the upstream.
     pub fn upstream(&self) -> &str {
         &self.upstream
     }
 
-    /// What is worth a look.
+    /// Returns warnings about the definition.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -105,49 +105,49 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// How many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no tools.
+    /// Returns `true` if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All tools, sorted by id.
+    /// Returns all tools, sorted by id.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// What is not served, and why.
+    /// Returns the methods that are not served.
     pub fn quarantined(&self) -> &[InvalidMethod] {
         &self.quarantined
     }
 
-    /// Takes the quarantined definitions out.
+    /// Removes and returns the methods that are not served.
     pub fn take_quarantined(&mut self) -> Vec<InvalidMethod> {
         std::mem::take(&mut self.quarantined)
     }
 
-    /// What stands before every tool name.
+    /// Returns the prefix of tool names.
     pub fn prefix(&self) -> &Prefix {
         &self.prefix
     }
 
-    /// The bytes of all tools together, in every format; shapes that are the same are kept once.
+    /// Returns the size of all tools in all formats; equal formats share memory.
     pub fn serialised_bytes(&self) -> usize {
         let distinct = self.arenas.chunk_by(Arena::is_same);
         distinct.filter_map(<[Arena]>::first).map(Arena::len).sum()
     }
 
-    /// By method id.
+    /// Finds a tool by method id.
     pub fn by_id(&self, id: &str) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok()?;
         self.entries.get(at)
     }
 
-    /// By tool name.
+    /// Finds a tool by tool name.
     pub fn by_name(&self, name: &str) -> Option<&Entry> {
         let entry = |ordinal: &u32| self.entries.get(*ordinal as usize);
         let at = self
@@ -157,7 +157,7 @@ impl Catalog {
         self.by_name.get(at).and_then(entry)
     }
 
-    /// The tool as JSON, as the REST face shows it.
+    /// Returns the tool as JSON in the REST format.
     pub fn tool(&self, entry: &Entry) -> Bytes {
         self.arena(ToolFormat::Rest).tool(entry.ordinal)
     }
@@ -172,14 +172,14 @@ impl Catalog {
         }
     }
 
-    /// What callers need for a method.
+    /// Returns the requirement of a tool.
     pub fn requirement(&self, entry: &Entry) -> &Requirement {
-        // An entry of another catalog could name one that is not here.
+        // An entry of another catalog may have an unknown index.
         static CLOSED: LazyLock<Requirement> = LazyLock::new(Requirement::closed);
         self.requirements.get(entry.requirement as usize).unwrap_or(&CLOSED)
     }
 
-    /// The schema that arguments are checked against.
+    /// Returns the check schema.
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
         match &entry.own_check {
             Some(own) => own.clone(),
@@ -187,7 +187,7 @@ impl Catalog {
         }
     }
 
-    /// The schema that results are checked against, if one is advertised.
+    /// Returns the output schema, if advertised.
     pub(crate) fn output_schema(&self, entry: &Entry) -> Option<Bytes> {
         Some(self.part(entry, entry.parts.output()?))
     }
@@ -197,7 +197,7 @@ impl Catalog {
         if tool.get(range.clone()).is_some() { tool.slice(range) } else { Bytes::new() }
     }
 
-    /// The tools that `grants` may use; made when first asked for and kept.
+    /// Returns the tools that `grants` allow. Cached.
     pub fn listing(&self, grants: &Grants) -> Arc<Listing> {
         if let Some(listing) = grants.listing.get(self.number) {
             return listing;
@@ -208,7 +208,7 @@ impl Catalog {
         listing
     }
 
-    /// Decides once per distinct requirement, not once per tool.
+    /// Checks each distinct requirement once.
     fn make_listing(&self, grants: &Grants) -> Listing {
         let allowed: Vec<bool> =
             self.requirements.iter().map(|requirement| requirement.allows(grants)).collect();
@@ -218,8 +218,7 @@ impl Catalog {
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
     }
 
-    /// The tools of a listing that the services behind them list too; made when first asked for and
-    /// kept.
+    /// Returns the tools of a listing that their services list for the caller. Cached.
     pub(crate) fn visible_listing(
         &self,
         granted: &Listing,
@@ -232,7 +231,7 @@ impl Catalog {
         let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entries.get(*ordinal as usize);
-                entry.is_some_and(|entry| visible.allow(&entry.upstream, entry.id.as_str()))
+                entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.id.as_str()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
             Arc::new(Listing::new(visible))
@@ -241,8 +240,7 @@ impl Catalog {
         listing
     }
 
-    /// A number that stands for what a listing shows: another catalog with the same tools has the
-    /// same.
+    /// Returns a hash of the tools of a listing, equal across catalogs with the same tools.
     pub(crate) fn content_of(&self, listing: &Listing) -> u64 {
         *listing.content.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

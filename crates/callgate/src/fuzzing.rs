@@ -1,6 +1,6 @@
-//! What the fuzz targets run: whatever comes from outside, and what must hold for all of it.
+//! Fuzz targets and the invariants that they check.
 //!
-//! The targets are in `fuzz/`; the tests run the same over their corpora.
+//! `fuzz/` has the binaries; the tests run the same targets over the corpora.
 
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{AfterCursor, OffsetCursor};
 use crate::wire::revision::Revision;
 
-/// A message with its headers: a line with the kind, the headers, an empty line, the body.
+/// Classifies a message: a line with the kind, headers, an empty line, the body.
 pub fn classified(input: &str) {
     let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
     let (kind, headers) = head.split_once('\n').unwrap_or((head, ""));
@@ -38,7 +38,7 @@ pub fn classified(input: &str) {
     }
 }
 
-/// What is refused is refused with a message of one line and a status that says so.
+/// An error has an error status and a message in one line.
 fn refused(error: &McpError) {
     assert!((200..500).contains(&error.status), "{error:?}");
     let message = error.message().into_slices().concat();
@@ -47,7 +47,7 @@ fn refused(error: &McpError) {
     assert!(message.get("error").is_some(), "{error:?}");
 }
 
-/// One message. Whatever is read is JSON, and is what a plain reader of JSON sees.
+/// Parses a message. An accepted message is valid JSON-RPC.
 pub fn envelope(body: &str) {
     let plain: Result<serde_json::Value, _> = serde_json::from_str(body);
     match read_message(body) {
@@ -59,12 +59,12 @@ pub fn envelope(body: &str) {
     }
 }
 
-/// What a service answers. A result is what a plain reader of JSON sees, and of the request that was sent.
+/// Parses a reply of a service. A result equals that of a plain JSON parser and belongs to the request.
 #[cfg(feature = "forward")]
 pub fn replies(body: &str) {
     let plain = body.trim_start_matches('\u{feff}');
     let in_batch = crate::upstream::forward::reply_in_batch(body, "mcp_1");
-    // Numbers and depths that a tree cannot have pass as they are.
+    // Numbers and depths that `Value` does not support are passed through.
     let Ok(plain) = serde_json::from_str::<serde_json::Value>(plain) else {
         let _ = crate::upstream::forward::result_of(body, "mcp_1");
         return;
@@ -84,7 +84,7 @@ pub fn replies(body: &str) {
     }
 }
 
-/// A type. What is read is written so that it is read as the same.
+/// Parses a type. Printing and parsing it again returns the same type.
 pub fn type_notation(text: &str) {
     if let Ok(ty) = text.parse::<TypeExpr>() {
         let written = ty.to_string();
@@ -92,7 +92,7 @@ pub fn type_notation(text: &str) {
     }
 }
 
-/// Cursors. What is read is written so that it is read as the same.
+/// Parses cursors. Encoding and decoding them again returns the same cursor.
 pub fn cursors(text: &str) {
     if let Ok(cursor) = OffsetCursor::decode(text) {
         assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor), "{text}");
@@ -102,18 +102,18 @@ pub fn cursors(text: &str) {
     }
 }
 
-/// Ids of sessions, and states of requests. Nobody can make one up; what is sealed comes back.
+/// Session ids and request states: forged ones are rejected, sealed ones are returned.
 pub fn session_ids(text: &str) {
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     assert!(sessions.unseal(text).is_none(), "{text}");
     assert!(sessions.find(text, &Caller::anonymous(), SystemTime::now()).is_none(), "{text}");
     let sealed = sessions.seal(text.as_bytes()).unwrap_or_default();
     assert_eq!(sessions.unseal(&sealed).as_deref(), Some(text.as_bytes()));
-    // Whatever stands in it, it is read or refused.
+    // Must not panic.
     let _ = sessions.find(&sealed, &Caller::anonymous(), SystemTime::now());
 }
 
-/// Server-sent events: the first byte says how the rest is cut, which must make no difference.
+/// Parses server-sent events. The first byte is the chunk size, which must not change the result.
 #[cfg(feature = "bridge")]
 pub fn sse(input: &[u8]) {
     use crate::bridge::reply::sse::SseDecoder;

@@ -1,21 +1,19 @@
-//! The gateway: finds a tool that a caller may use, and runs it. Lists and the decision about access are in
-//! `gateway/lists.rs`.
+//! The gateway: checks access, checks arguments and calls the upstream.
 
-mod as_caller;
-mod lists;
-pub(crate) mod openrpc;
 pub(crate) mod settings;
 mod snapshot;
+pub(crate) mod visibility;
+mod authorize;
+mod list;
+pub(crate) mod openrpc;
+mod call_id;
+mod as_caller;
 #[cfg(test)]
 mod tests;
-pub(crate) mod visibility;
-mod visible;
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -24,10 +22,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::{Caller, Section, Shares};
+use crate::access::{Caller, Shares};
 use crate::catalog::{Catalog, Entry};
 use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
-use crate::model::method::Safety;
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -37,6 +34,7 @@ use crate::upstream::{
     Upstream,
 };
 use crate::wire::jsonrpc::RpcError;
+use call_id::CallIds;
 use openrpc::DocumentCache;
 use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
@@ -46,50 +44,47 @@ pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
-/// Maximum time that counts as waiting for the client's answers.
+/// Maximum time for the client's answers that does not count against the time limit.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// Interval between checks that the client is still being waited for.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval between checks whether the method still waits for the client.
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Grace period beyond an upstream's own timeout, so that its own error arrives first.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Ids are at most this long; what a client asks for may be longer.
-const MAX_LOGGED_ID: usize = 255;
-
-/// The catalog in force, what runs its methods, and the settings: shared by every endpoint.
+/// Serves the current catalog with its upstreams and settings; shared by all endpoints.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
-    /// The upstreams that it was made with.
+    /// Upstreams that never change.
     static_upstreams: UpstreamMap,
     plans: InputCache,
     documents: DocumentCache,
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Shares>,
-    /// Raised when the tools of a caller may have changed.
+    /// Incremented when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
 
-/// How an upstream is.
+/// State of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamState {
-    /// What methods call it.
+    /// Name of the upstream.
     pub name: Arc<str>,
-    /// Whether it is left alone for a while.
+    /// Whether it is unreachable and not called for now.
     pub is_down: bool,
-    /// What became of its calls.
+    /// Statistics of its calls.
     pub counters: Counters,
 }
 
-/// What a caller names: each face knows tools by one form only.
+/// Reference to a tool. Each endpoint accepts one form only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolRef<'a> {
-    /// A method's id, as over REST.
+    /// Id of the method (REST and JSON-RPC).
     Id(&'a str),
-    /// A tool's name, as over MCP.
+    /// Tool name (MCP).
     Name(&'a str),
 }
 
@@ -101,18 +96,18 @@ impl<'a> ToolRef<'a> {
     }
 }
 
-/// What a caller asks to run.
+/// A request to call a method.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
-    /// The method's id.
+    /// Id of the method.
     pub id: &'a str,
-    /// An object, or a list in the order of the signature; absent is an empty object.
+    /// An object, or an array in the order of the signature; `None` is an empty object.
     pub arguments: Option<&'a RawValue>,
-    /// Whether methods that change something are out.
+    /// Whether only read-only methods are allowed.
     pub read_only: bool,
 }
 
-/// A method's result, with the memory that is reserved for it until the reply is sent.
+/// Result of a call, with the memory reserved for it until the reply is sent.
 #[derive(Debug)]
 pub struct CallResult<T = CallOutput> {
     /// The result.
@@ -121,7 +116,7 @@ pub struct CallResult<T = CallOutput> {
 }
 
 impl Gateway {
-    /// A gateway with an empty catalog over named upstreams.
+    /// Creates a gateway with an empty catalog.
     pub fn new(upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>) -> Self {
         let gateway = Self {
             snapshot: ArcSwap::default(),
@@ -137,29 +132,28 @@ impl Gateway {
         gateway
     }
 
-    /// Sets how long a call may take.
+    /// Sets the time limit of calls.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
     }
 
-    /// Sets how many bytes the results of all calls may have together, from when they are read until the
-    /// replies are sent.
+    /// Sets the maximum size of the results of all calls in memory, in bytes.
     #[must_use]
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.budget = Shares::new(bytes);
         self
     }
 
-    /// How many bytes results have together just now, and how many they may have. Those up to 64 KiB are
+    /// Returns the current and the maximum size of results in memory, in bytes. Results up to 64 KiB are
     /// not counted.
     pub fn in_flight_bytes(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Puts other upstreams in force beside those that it was made with, which count where both have a
-    /// name. Calls under way finish with theirs.
+    /// Replaces the upstreams beside those of [`Self::new`], which take precedence. Calls in progress keep
+    /// theirs.
     pub fn set_dynamic_upstreams(
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
@@ -184,7 +178,7 @@ impl Gateway {
         });
     }
 
-    /// A known caller with the token that they came with, if any upstream is to be told it.
+    /// Adds the token to an authenticated caller, if any upstream needs it.
     pub fn with_token(&self, caller: Caller, token: Option<&str>) -> Caller {
         let is_wanted = self.snapshot.load().wants_tokens && caller.user.is_some();
         match token.filter(|_| is_wanted).and_then(Secret::new) {
@@ -193,24 +187,24 @@ impl Gateway {
         }
     }
 
-    /// Whether it was made with an upstream of this name.
+    /// Returns `true` if an upstream of this name was passed to [`Self::new`].
     pub fn has_static_upstream(&self, name: &str) -> bool {
         self.static_upstreams.contains_key(name)
     }
 
-    /// The names of the upstreams, sorted.
+    /// Returns the names of all upstreams, sorted.
     pub fn upstream_names(&self) -> Vec<Arc<str>> {
         self.snapshot.load().upstreams.keys().cloned().collect()
     }
 
-    /// The names of those that cannot be reached, sorted.
+    /// Returns the names of unreachable upstreams, sorted.
     pub fn upstreams_down(&self) -> Vec<Arc<str>> {
         let snapshot = self.snapshot.load();
         let down = snapshot.upstreams.iter().filter(|(_, upstream)| upstream.is_down());
         down.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// How the upstreams that count their calls are, by name.
+    /// Returns the state of upstreams with statistics, sorted by name.
     pub fn upstream_states(&self) -> Vec<UpstreamState> {
         let snapshot = self.snapshot.load();
         let states = snapshot.upstreams.iter().filter_map(|(name, upstream)| {
@@ -220,70 +214,38 @@ impl Gateway {
         states.collect()
     }
 
-    /// The catalog in force.
+    /// Returns the current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.snapshot.load().catalog)
     }
 
-    /// Puts another catalog in force; requests under way finish with theirs.
+    /// Replaces the catalog. Requests in progress keep theirs.
     pub fn set_catalog(&self, catalog: Arc<Catalog>) {
         self.change(move |snapshot| snapshot.catalog = Arc::clone(&catalog));
         self.access_changed();
     }
 
-    /// To be called when what callers may do has changed: those who watch their tools look again.
+    /// Notifies subscribers that the permissions of callers changed.
     pub fn access_changed(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Tells when a caller's tools may have changed.
+    /// Returns a receiver that is notified when the tools of a caller may have changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The settings in force.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.snapshot.load().settings)
     }
 
-    /// Puts other settings in force.
+    /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
         self.change(move |snapshot| snapshot.settings = Arc::clone(&settings));
     }
 
-    /// Finds a tool that the caller may use in this way.
-    pub(crate) fn find(
-        &self,
-        caller: &Caller,
-        tool: ToolRef<'_>,
-        read_only: bool,
-    ) -> Result<FoundTool, CallError> {
-        let snapshot = self.snapshot.load_full();
-        let entry = match Self::decide(&snapshot, caller, tool) {
-            Err(_) if wants_login(&snapshot.catalog, caller, tool) => {
-                return Err(self.login_required(tool));
-            }
-            decided => decided?,
-        };
-        if read_only && entry.safety() != Safety::ReadOnly {
-            return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
-        }
-        let ordinal = entry.ordinal;
-        Ok(FoundTool { snapshot, ordinal })
-    }
-
-    fn login_required(&self, tool: ToolRef<'_>) -> CallError {
-        let message = format!(
-            "Tool '{}' is for users who are logged in; send a token, `Authorization: Bearer …`",
-            tool.as_str()
-        );
-        let error_id = self.next_call_id();
-        tracing::info!(error_id, "a caller without a token is asked to log in");
-        let failure = CallFailure { error_id, ..CallFailure::new(message, "no token") };
-        CallError::Unauthorized(failure)
-    }
-
-    /// Runs a method for a caller who names it by its id, and gives its result as JSON.
+    /// Calls a method by its id and returns the result as JSON.
     pub async fn call(
         &self,
         caller: &Caller,
@@ -302,7 +264,7 @@ impl Gateway {
         Ok(CallResult { value, reservation: outcome.reservation })
     }
 
-    /// Counts the bytes of a reply against the budget until they are sent.
+    /// Reserves memory for a reply until it is sent.
     #[cfg(feature = "http")]
     pub(crate) fn reserved(
         &self,
@@ -314,18 +276,17 @@ impl Gateway {
         Ok(reservation.keep(reply))
     }
 
-    /// The id of a call, new each time.
+    /// Returns a new, unique id for a call.
     pub(crate) fn next_call_id(&self) -> String {
         self.call_ids.next()
     }
 
-    /// How long a call may take.
     pub(crate) fn call_limit(&self) -> Duration {
         self.call_timeout
     }
 
-    /// Runs a tool that was found: checks the arguments, calls the upstream within the time limit. What
-    /// fails is logged here, once, under the call's id.
+    /// Calls a tool: checks the arguments and calls the upstream within the time limit. Failures are logged
+    /// here, under the id of the call.
     pub(crate) async fn invoke(
         &self,
         tool: &FoundTool,
@@ -351,7 +312,7 @@ impl Gateway {
                 client,
                 reservation: &reservation,
             };
-            let value = within(limit, client, upstream.call(call)).await?;
+            let value = with_time_limit(limit, client, upstream.call(call)).await?;
             reservation.at_least(value.len())?;
             Ok(CallResult { value, reservation })
         };
@@ -364,7 +325,7 @@ impl Gateway {
         }
     }
 
-    /// Checks the arguments, and puts them into the form that the upstream takes.
+    /// Checks the arguments and converts them to the upstream's parameters.
     fn params<'a>(
         &self,
         tool: &FoundTool,
@@ -381,15 +342,6 @@ impl Gateway {
     }
 }
 
-/// Returns `true` if a method says itself that it needs a login, and the caller has none. Over MCP it is
-/// unknown: a client would take it for a reason to sign in to the server.
-fn wants_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
-    let ToolRef::Id(id) = tool else { return false };
-    let login = Section::authenticated();
-    let needs = catalog.by_id(id).map(|entry| catalog.requirement(entry).needs());
-    caller.user.is_none() && needs.is_some_and(|needs| needs.iter().any(|(it, _)| *it == login))
-}
-
 fn not_configured(upstream: &str) -> CallError {
     let message = "The service behind this tool is not configured. Nothing was run; an administrator has to \
          say where it is.";
@@ -399,19 +351,19 @@ fn not_configured(upstream: &str) -> CallError {
 
 impl From<BudgetExceeded> for CallError {
     fn from(over: BudgetExceeded) -> Self {
-        let message = "The method ran, but the results of other calls have all the memory that there is for them. \
-                       Ask for less, or try again later if it only reads.";
+        let message = "The method ran, but no memory is left for its result. \
+                       Request less data, or retry later if the tool is read-only.";
         Self::Failed(CallFailure::new(message, over))
     }
 }
 
-/// Runs what is under way within a time limit, which does not count while the client is asked.
-pub(crate) async fn within<T>(
+/// Runs a call with a time limit, which excludes the time that the method waits for the client.
+pub(crate) async fn with_time_limit<T>(
     limit: Duration,
     client: &Client,
     mut running: BoxFuture<'_, Result<T, CallError>>,
 ) -> Result<T, CallError> {
-    // What needs not wait needs no clock.
+    // A call that is ready immediately needs no timer.
     let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
     if let Poll::Ready(result) = at_once {
         return result;
@@ -419,7 +371,7 @@ pub(crate) async fn within<T>(
     let started = Instant::now();
     loop {
         if client.is_task() {
-            // Its own time is all that limits it.
+            // Tasks have their own time limit.
             return running.await;
         }
         let (waited, is_waiting) = client.waited();
@@ -429,36 +381,10 @@ pub(crate) async fn within<T>(
             let took = started.elapsed();
             return Err(CallError::failed(format!("no answer within {took:?}")));
         }
-        // While it waits, its end goes away from it.
-        let left = if is_waiting { left.max(LOOK_AGAIN) } else { left };
+        // The limit moves while the method waits for the client.
+        let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };
         if let Ok(result) = tokio::time::timeout(left, running.as_mut()).await {
             return result;
         }
-    }
-}
-
-/// `mcp_` and what no other call, of this process or another, has.
-#[derive(Debug)]
-struct CallIds {
-    /// `mcp_` and the process's own number.
-    start: Box<str>,
-    count: AtomicU64,
-}
-
-impl Default for CallIds {
-    fn default() -> Self {
-        // Without randomness ids are unique to this process only, which the logs survive.
-        let process = getrandom::u64().unwrap_or_default();
-        Self { start: format!("mcp_{process:016x}").into(), count: AtomicU64::new(0) }
-    }
-}
-
-impl CallIds {
-    fn next(&self) -> String {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        let mut id = String::with_capacity(self.start.len() + 16);
-        id.push_str(&self.start);
-        let _ = write!(id, "{count:08x}");
-        id
     }
 }

@@ -1,7 +1,7 @@
-//! What clients would choke on, seen in the tools as they are served.
+//! Checks tools for problems with known MCP clients.
 //!
-//! [`lint`] takes the very bytes that `tools/list` gives, not what they were made from. What holds for
-//! every client is looked for always; what one of them refuses is data, in [`Profile`].
+//! [`lint`] checks the tools as `tools/list` returns them. Some checks apply to every client, others to
+//! those of a [`Profile`].
 //!
 //! ```
 //! use callgate::lint::{Level, LintOptions, lint};
@@ -43,22 +43,22 @@ use check::LintedTool;
 pub use check::Check;
 pub use profile::{Profile, Rule};
 
-/// Bytes of JSON for one token of a model: on the tools of real documents it is 3.2 to 4.6 with the
-/// tokenizer `o200k_base`, and much the same with `cl100k_base`.
+/// Bytes of JSON per token of a model. Tools of real documents have 3.2 to 4.6 with the tokenizer
+/// `o200k_base`, and similar values with `cl100k_base`.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// So many of the heaviest tools are named.
+/// Number of largest tools in a report.
 const HEAVIEST: usize = 5;
 
-/// How bad something is.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Worth knowing.
+    /// For information.
     Note,
-    /// Some client, or its model, gets less than there is.
+    /// A client or its model ignores part of the tool.
     Warning,
-    /// Some client loses the tool, or all of them.
+    /// A client rejects the tool, or all tools.
     Error,
 }
 
@@ -72,14 +72,14 @@ impl fmt::Display for Level {
     }
 }
 
-/// What is looked at, and for whom.
+/// Options of [`lint`].
 #[derive(Debug, Clone)]
 pub struct LintOptions<'a> {
-    /// The clients.
+    /// Profiles of clients to check for.
     pub profiles: Vec<&'static Profile>,
-    /// What clients call the server: their configuration says, not ours.
+    /// Name of the server in the clients' configuration.
     pub server_name: &'a str,
-    /// Only what these may use; everything where there are none.
+    /// Checks only tools that these grants allow. Defaults to all tools.
     pub grants: Option<&'a Grants>,
 }
 
@@ -89,51 +89,51 @@ impl Default for LintOptions<'_> {
     }
 }
 
-/// Something to be looked at.
+/// A problem with a tool or the whole list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The method's id; absent where it is about all of them.
+    /// Id of the method; `None` for the whole list.
     pub method: Option<String>,
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
-    /// A word for it, for programs.
+    /// Machine-readable code.
     pub code: &'static str,
-    /// Who chokes on it; empty is everybody.
+    /// Affected profiles; empty if all clients are affected.
     pub clients: Vec<&'static str>,
-    /// What it is, and what to do.
+    /// Problem and remedy.
     pub message: String,
 }
 
-/// What all tools come to.
+/// Size of all tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// How many there are.
+    /// Number of tools.
     pub tools: usize,
-    /// As JSON.
+    /// Size as JSON, in bytes.
     pub bytes: usize,
-    /// An estimate, for a model.
+    /// Estimated number of tokens.
     pub tokens: usize,
 }
 
-/// What was found.
+/// Result of [`lint`].
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What all tools come to.
+    /// Size of all tools.
     pub totals: Totals,
-    /// The ids of those with the most tokens, and how many these are.
+    /// Ids of the largest tools with their estimated tokens.
     pub heaviest: Vec<(String, usize)>,
-    /// By method, in the catalog's order.
+    /// Problems by method, in the catalog's order.
     pub problems: Vec<Problem>,
 }
 
 impl Report {
-    /// How many problems there are of a level.
+    /// Returns the number of problems of a severity.
     pub fn count(&self, level: Level) -> usize {
         self.problems.iter().filter(|problem| problem.level == level).count()
     }
 }
 
-/// Looks at the tools of a catalog as clients get them.
+/// Checks the tools of a catalog.
 pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
     let mut report = Report::default();
     report.problems.extend(catalog.quarantined().iter().map(|one| {
@@ -171,7 +171,7 @@ fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     sizes.into_iter().map(|(id, size)| (id, tokens(size))).collect()
 }
 
-/// What is wrong with a tool, as the bytes that clients get.
+/// Checks a serialized tool.
 fn of_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -183,7 +183,7 @@ fn of_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     problems
 }
 
-/// What the rules of all clients find; the same for several of them is one problem.
+/// Applies the rules of all profiles. Equal problems of several profiles are merged.
 fn by_clients(
     method: Option<&str>,
     scope: &LintOptions<'_>,

@@ -1,4 +1,4 @@
-//! Methods and the tools made of them: types, schemas, names and arguments.
+//! Methods and tools: types, schemas, names and arguments.
 
 pub(crate) mod arguments;
 pub(crate) mod finding;

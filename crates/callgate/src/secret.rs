@@ -1,28 +1,28 @@
-//! A text that is never printed.
+//! A secret text.
 
 use std::fmt;
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq as _;
 
-/// A text that shows in no log and in no `Debug`.
+/// A secret text. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Without the white space around it; an empty one is none.
+    /// Creates a secret from the trimmed text. Returns `None` if it is empty.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
     }
 
-    /// The text itself, for where it is sent.
+    /// Returns the text.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// Compares in constant time for texts of one length.
+/// Compares in constant time if both have the same length.
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()

@@ -1,4 +1,4 @@
-//! A gateway with everything around it: methods in, faces out.
+//! An MCP server for methods of this process.
 
 mod builder;
 #[cfg(feature = "macros")]
@@ -13,7 +13,7 @@ use crate::model::method::Method;
 
 pub use builder::{BuildError, Builder};
 
-/// Methods of this process, ready to be served.
+/// An MCP server for methods of this process.
 ///
 /// ```
 /// use callgate::{Callgate, Caller, method, methods};
@@ -43,38 +43,39 @@ pub struct Callgate {
 }
 
 impl Callgate {
-    /// To be told what there is.
+    /// Returns a builder.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// What lists, describes and calls, and where access is decided.
+    /// Returns the gateway, which decides access, lists and calls.
     pub fn gateway(&self) -> &Arc<Gateway> {
         self.mcp.gateway()
     }
 
-    /// The protocol, for telling clients what changed.
+    /// Returns the MCP layer, for notifying clients of changes.
     pub fn mcp(&self) -> &Arc<Mcp> {
         &self.mcp
     }
 
-    /// The methods that were given to the builder, as code defines them.
+    /// Returns the methods of the builder.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// The sections that methods, prompts and resources name.
+    /// Returns the sections that methods, prompts and resources require.
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
-    /// Everything as this caller has it, without sockets: for tests, and for calling methods oneself.
+    /// Returns the gateway on behalf of one caller, without sockets: for tests, and for calling methods
+    /// directly.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         self.gateway().as_caller(caller)
     }
 
-    /// Speaks MCP on standard input and output, on behalf of one caller, until the input ends. Nothing
-    /// else may be printed there.
+    /// Serves MCP on standard input and output on behalf of one caller, until the input ends. The process
+    /// must not print anything else to standard output.
     #[cfg(feature = "stdio")]
     pub async fn serve_stdio(
         &self,
@@ -90,7 +91,7 @@ impl Callgate {
 
 #[cfg(feature = "http")]
 mod http {
-    //! Over HTTP.
+    //! Serving over HTTP.
 
     use std::sync::Arc;
 
@@ -103,12 +104,12 @@ mod http {
         Authenticate, HttpOptions, HttpService, Readiness, ServerLimits, shutdown_signal,
     };
 
-    /// What is said of HTTP.
+    /// Settings for HTTP.
     #[derive(Debug, Clone)]
     pub(super) struct HttpSettings {
         pub(super) authenticate: Arc<dyn Authenticate>,
         pub(super) options: HttpOptions,
-        /// Whether other machines may come without a credential.
+        /// Whether other machines may connect without a credential.
         pub(super) allow_anonymous: bool,
         pub(super) readiness: Readiness,
         pub(super) limits: ServerLimits,
@@ -126,37 +127,37 @@ mod http {
         }
     }
 
-    /// Why a server did not start.
+    /// The server could not start.
     #[derive(Debug, Error)]
     pub enum ServeError {
-        /// The address is taken, or not one of this machine.
+        /// The address is in use, or not an address of this machine.
         #[error("cannot listen")]
         Listen(#[from] std::io::Error),
-        /// Everybody could call.
+        /// Other machines could call without a credential.
         #[error(
-            "{0} can be reached from other machines, and callers need no credential: say \
-             `require_auth()`, or `allow_anonymous()` if everybody is welcome"
+            "{0} can be reached from other machines, and callers need no credential: call \
+             `require_auth()`, or `allow_anonymous()` if that is intended"
         )]
         Unprotected(std::net::SocketAddr),
     }
 
     impl Callgate {
-        /// The routes of the faces, to be merged into a router of one's own: `/mcp`, `/jsonrpc`,
-        /// `/mcp/tools/…` and `/.well-known/mcp.json`. Everything else stays the application's.
+        /// Returns the routes `/mcp`, `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`, to be merged
+        /// into an application's router.
         ///
-        /// Who asks is told by [`Builder::authenticate`](super::Builder::authenticate), or by a layer
-        /// around it that puts a [`Caller`](crate::access::Caller) into the request's extensions.
+        /// The caller is determined by [`Builder::authenticate`](super::Builder::authenticate), or by a
+        /// layer that adds a [`Caller`](crate::access::Caller) to the request's extensions.
         pub fn router(&self) -> axum::Router {
             let HttpSettings { authenticate, options, .. } = self.http.clone();
             http::router(Arc::clone(&self.mcp), authenticate, options)
         }
 
-        /// `/healthz` and `/readyz`, for an application that has none of its own.
+        /// Returns the routes `/healthz` and `/readyz`.
         pub fn health_router(&self) -> axum::Router {
             http::health_router(Arc::clone(&self.mcp), self.http.readiness.clone())
         }
 
-        /// What `/readyz` says.
+        /// Returns the state that `/readyz` reports.
         pub fn readiness(&self) -> &Readiness {
             &self.http.readiness
         }
@@ -166,22 +167,21 @@ mod http {
             http::service(Arc::clone(&self.mcp), authenticate, readiness, options)
         }
 
-        /// Serves on this address until the process is told to stop by SIGTERM or Ctrl-C; then
-        /// requests under way may finish.
+        /// Serves on this address until SIGTERM or Ctrl-C, then completes requests in progress.
         ///
         /// # Errors
         ///
-        /// When it cannot listen there, and when other machines could call without a credential.
+        /// Fails if the address cannot be bound, or if other machines could call without a credential.
         pub async fn serve(&self, address: impl ToSocketAddrs) -> Result<(), ServeError> {
             let listener = TcpListener::bind(address).await?;
             self.serve_on(listener, shutdown_signal()).await
         }
 
-        /// Serves what comes in here until `stop`.
+        /// Serves on this listener until `stop` completes.
         ///
         /// # Errors
         ///
-        /// When other machines could call without a credential.
+        /// Fails if other machines could call without a credential.
         pub async fn serve_on(
             &self,
             listener: TcpListener,
@@ -195,7 +195,7 @@ mod http {
             tracing::info!("serving MCP at http://{address}/mcp");
             let stop = async {
                 stop.await;
-                // Clients that listen would hold up the end.
+                // Open subscriptions would delay the shutdown.
                 self.mcp.close();
             };
             http::serve(listener, self.service(), *limits, stop).await;

@@ -1,4 +1,4 @@
-//! What runs a method: the [`Upstream`] trait.
+//! Upstreams run methods: functions in this process, or services.
 
 pub(crate) mod budget;
 mod call_error;
@@ -26,91 +26,88 @@ pub use content::{Content, ResourceContents, Role, ToolContent};
 pub use credentials::{CredentialError, Credentials, ReplaceStatus};
 pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 
-/// Time limit of a call unless configured otherwise.
+/// Default time limit of a call.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A boxed future, for traits whose objects are shared.
+/// A boxed future, for object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Something that runs methods: functions in this process, or a service elsewhere.
+/// Runs methods: functions in this process, or a service.
 ///
-/// A call arrives decided and checked; the future is dropped when the caller no longer waits.
+/// Access and arguments are already checked. The future is dropped when the caller disconnects.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// How it takes parameters; a method may say otherwise, see [`crate::model::Method::param_style`].
+    /// Returns how parameters are sent. [`crate::model::Method::param_style`] overrides it.
     fn param_style(&self) -> ParamStyle {
         ParamStyle::Named
     }
 
-    /// Whether null for an optional parameter that does not take null counts as absent. It is not sent
-    /// then; elsewhere it is refused.
+    /// Returns `true` if `null` means absent for optional parameters that do not allow `null`. Such
+    /// arguments are not sent; otherwise they are rejected.
     fn null_is_absent(&self) -> bool {
         false
     }
 
-    /// How long a call may take, where that is not for the gateway to say. The upstream keeps to it by
-    /// itself, and can tell more of it than that it is over.
+    /// Returns the upstream's own time limit, if it enforces one. Otherwise the gateway's limit applies.
     fn time_limit(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether it could not be reached the last times, and is left alone for a while.
+    /// Returns `true` if the upstream is unreachable and not called for now.
     fn is_down(&self) -> bool {
         false
     }
 
-    /// Whether it is to be told the tokens that callers come with. Where none is, nobody keeps them.
+    /// Returns `true` if the upstream needs the tokens of callers. They are kept only then.
     fn wants_token(&self) -> bool {
         false
     }
 
-    /// Returns `true` if its results are known to be as their output schemas say, so that they are not
-    /// checked.
+    /// Returns `true` if results always match their output schemas and need no check.
     fn trusts_results(&self) -> bool {
         false
     }
 
-    /// Returns `true` if its methods notify or ask clients ([`Call::client`]); otherwise calls carry nothing
-    /// for it.
+    /// Returns `true` if its methods use [`Call::client`].
     fn uses_client(&self) -> bool {
         true
     }
 
-    /// What became of its calls, where it counts them.
+    /// Returns statistics of its calls, if it counts them.
     fn counters(&self) -> Option<Counters> {
         None
     }
 
-    /// Lists the methods that each caller may use, where callers see only those.
+    /// Returns the lister of methods per caller, if callers may see only listed methods.
     fn method_lister(&self) -> Option<&dyn MethodLister> {
         None
     }
 
-    /// Runs a method.
+    /// Calls a method.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>>;
 }
 
-/// What became of the calls of an upstream.
+/// Statistics of the calls of an upstream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// How many ended in which way.
+    /// Completed calls by outcome.
     pub outcomes: Vec<(&'static str, u64)>,
-    /// How many requests were sent once more.
+    /// Number of retried requests.
     pub retries: u64,
-    /// How many have not ended.
+    /// Number of calls in progress.
     pub under_way: u64,
 }
 
-/// What a method gave.
+/// Result of a method.
 #[derive(Debug)]
 pub enum CallOutput {
     /// A JSON value.
     Json(Box<RawValue>),
-    /// Text, images and the like.
+    /// Content blocks, such as text and images.
     Content(ToolContent),
 }
 
 impl CallOutput {
-    /// About how much memory it has.
+    /// Returns the approximate size in bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json(json) => json.get().len(),
@@ -125,21 +122,21 @@ impl From<Box<RawValue>> for CallOutput {
     }
 }
 
-/// One call of a method.
+/// A call of a method.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The id of the JSON-RPC request, `mcp_…`, unique.
+    /// Unique id of the JSON-RPC request, `mcp_…`.
     pub id: &'a str,
-    /// The method.
+    /// Id of the method.
     pub method: &'a str,
-    /// An object or a list, as the method or [`Upstream::param_style`] says.
+    /// Parameters, by name or by position.
     pub params: &'a RawValue,
-    /// Whether it may change something: then it must not run twice.
+    /// Whether the call has side effects and must not be repeated.
     pub safety: Safety,
-    /// On whose behalf.
+    /// The caller.
     pub caller: &'a Caller,
-    /// Who hears how it goes, and can be asked.
+    /// The client, for notifications and questions.
     pub client: &'a Client,
-    /// Where the bytes of its result are counted; a large one is best counted while it is read.
+    /// Memory reservation for the result. Large results should be reserved while they are read.
     pub reservation: &'a BudgetReservation,
 }

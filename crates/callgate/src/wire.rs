@@ -1,4 +1,4 @@
-//! The formats of messages: JSON-RPC, strict JSON, revisions of MCP, cursors and lines.
+//! Message formats: JSON-RPC, strict JSON, MCP revisions, cursors and lines.
 
 pub(crate) mod cursor;
 pub mod jsonrpc;

@@ -47,7 +47,7 @@ fn signs_from(key: &KeyRow) -> String {
 
 async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()> {
     let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
-    let key = key.context("the system has no random numbers")?;
+    let key = key.context("the system returned no random numbers")?;
     let is_added = store.add_key(&key).await?;
     let keys = store.keys(SESSION_KEYS).await?;
     let newest = keys.first().context("the new key is not there")?;

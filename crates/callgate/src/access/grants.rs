@@ -1,4 +1,4 @@
-//! Sections, masks, and what a caller has been granted.
+//! Sections, masks and grants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,20 @@ use thiserror::Error;
 
 use super::memo::Memo;
 
-/// The ident of a section of the application, such as `content`.
+/// Identifier of a section of the application, such as `content`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Section(Arc<str>);
 
-/// The ident of [`Section::authenticated`].
 const AUTHENTICATED: &str = "@authenticated";
 
 impl Section {
-    /// The ident.
+    /// Returns the identifier.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the built-in section on which every user has read, and callers without a credential have
-    /// nothing. A method that needs read on it is for everybody who is logged in.
+    /// Returns the built-in section `@authenticated`: every user has read on it, anonymous callers have
+    /// nothing. A method that requires read on it is open to all authenticated users.
     pub fn authenticated() -> Self {
         static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
         Self(Arc::clone(&IDENT))
@@ -48,22 +47,22 @@ impl fmt::Display for Section {
     }
 }
 
-/// A rung of the ladder: who may execute may also write, and who may write may also read.
+/// Permission on a section. Each mask includes the lower ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Mask {
-    /// Nothing. As a user's own grant it denies what the role would allow.
+    /// No permission. A user's own grant of `None` overrides the role's grant.
     #[default]
     None = 0,
     /// Read.
     Read = 2,
-    /// Write, and read.
+    /// Write and read.
     Write = 4,
-    /// Everything.
+    /// Execute, write and read.
     Execute = 6,
 }
 
 impl Mask {
-    /// What a stored value grants: the highest rung that it reaches.
+    /// Converts a granted value from the registry: rounds down to the next mask.
     pub fn granted(value: i64) -> Self {
         match value {
             ..2 => Self::None,
@@ -73,8 +72,8 @@ impl Mask {
         }
     }
 
-    /// What a stored value requires: the lowest rung that reaches it, and read at least. Past the
-    /// ladder's end nothing can be enough.
+    /// Converts a required value from the registry: rounds up to the next mask, at least read. Returns
+    /// `None` above the highest mask, which no grant satisfies.
     pub fn required(value: i64) -> Option<Self> {
         match value {
             ..=2 => Some(Self::Read),
@@ -90,7 +89,7 @@ impl Mask {
     }
 }
 
-/// A word that is no mask.
+/// The text is not a mask.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a mask; expected none, read, write, execute, or 0, 2, 4, 6")]
 pub struct MaskError(String);
@@ -121,23 +120,23 @@ impl fmt::Display for Mask {
     }
 }
 
-/// What a caller has on one section.
+/// Permission of a caller on one section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// How much.
+    /// The granted mask.
     pub mask: Mask,
-    /// Through which row.
+    /// Where the grant comes from.
     pub source: GrantSource,
 }
 
-/// Where a grant comes from.
+/// Origin of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantSource {
-    /// The user's own row, which wins.
+    /// A row of the user; overrides the others.
     User,
-    /// The row of the user's role.
+    /// A row of the user's role.
     Role,
-    /// The built-in grant that every user has, see [`Section::authenticated`].
+    /// The built-in grant on [`Section::authenticated`].
     Authenticated,
 }
 
@@ -151,32 +150,32 @@ impl fmt::Display for GrantSource {
     }
 }
 
-/// All that a caller has been granted.
+/// Grants of a caller, by section.
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
-    /// The last listing of the tools that these grants allow, by the number of its catalog.
+    /// Listing of the last catalog for these grants, keyed by the catalog's number.
     pub(crate) listing: Memo,
 }
 
 impl Grants {
-    /// Takes a row of the user's role in; of several for one section, the lowest counts.
+    /// Adds a row of the user's role. The lowest mask of several rows for one section counts.
     pub fn add_role(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::Role });
     }
 
-    /// Takes a row of the user's own in: it wins over the role's, also when it grants less.
+    /// Adds a row of the user, which overrides the role's, even if it grants less.
     pub fn add_user(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::User });
     }
 
-    /// Adds the built-in grant of every user, unless a row grants or denies the section.
+    /// Adds the built-in grant on [`Section::authenticated`], unless a row exists for it.
     pub(crate) fn add_authenticated(&mut self) {
         let grant = Grant { mask: Mask::Read, source: GrantSource::Authenticated };
         self.by_section.entry(Section::authenticated()).or_insert(grant);
     }
 
-    /// Removes what rows grant on [`Section::authenticated`], for callers without a credential.
+    /// Removes all grants on [`Section::authenticated`], for anonymous callers.
     pub(crate) fn remove_authenticated(&mut self) {
         self.by_section.remove(&Section::authenticated());
     }
@@ -195,19 +194,19 @@ impl Grants {
             .or_insert(new);
     }
 
-    /// The grant on a section, if there is a row for it.
+    /// Returns the grant on a section.
     pub fn get(&self, section: &Section) -> Option<Grant> {
         self.by_section.get(section).copied()
     }
 
-    /// How much is granted on a section.
+    /// Returns the granted mask on a section.
     pub fn mask(&self, section: &Section) -> Mask {
         self.get(section).map_or(Mask::None, |grant| grant.mask)
     }
 }
 
 impl<S: Into<Section>> FromIterator<(S, Mask)> for Grants {
-    /// A user's own grants.
+    /// Creates grants of a user (see [`Grants::add_user`]).
     fn from_iter<I: IntoIterator<Item = (S, Mask)>>(rows: I) -> Self {
         let mut grants = Self::default();
         for (section, mask) in rows {

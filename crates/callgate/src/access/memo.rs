@@ -1,19 +1,19 @@
-//! A value that was computed for one key, remembered beside its input.
+//! A one-entry cache stored beside the data it was computed from.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 
-/// Remembers the last value that was computed from the data beside it, without keeping it alive.
+/// Caches the last value that was computed from the data beside it, as a weak reference.
 ///
-/// Most requests ask for the same value again; they find it here without hashing that data. The type
-/// of the value belongs to a higher layer, so it is erased.
+/// Requests that need the same value again skip hashing that data. The value's type belongs to a higher
+/// layer, so it is erased.
 #[derive(Debug, Default)]
 pub(crate) struct Memo(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 
 impl Memo {
-    /// Returns the value if it was set last for this key and is still alive.
+    /// Returns the value if it was stored for this key and is still alive.
     pub(crate) fn get<T: Any + Send + Sync>(&self, key: u64) -> Option<Arc<T>> {
         let last = self.0.load();
         let (last_key, value) = &**last.as_ref()?;
@@ -26,7 +26,7 @@ impl Memo {
     }
 }
 
-/// A copy starts empty, since its data may change.
+/// A clone starts empty, since its data may change.
 impl Clone for Memo {
     fn clone(&self) -> Self {
         Self::default()

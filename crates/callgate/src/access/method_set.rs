@@ -1,25 +1,25 @@
-//! Sets of method ids, small enough to keep one for each caller.
+//! Compact, shared sets of method ids, one per caller of a service.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Maximum number of distinct ids that are numbered together; with more, numbering starts anew.
+/// Maximum number of ids per numbering. Above it, a new numbering starts.
 const MAX_NUMBERED: usize = 65_536;
 
-/// Sets are looked through for unused ones when there are more than this.
+/// Minimum number of sets before unused ones are dropped.
 const MIN_SHARED: usize = 64;
 
-/// The methods that a service lists for a caller: one bit for each id that the service ever listed.
+/// A set of method ids: one bit per id that the service ever listed.
 #[derive(Clone)]
 pub(crate) struct MethodSet {
     numbers: Arc<Numbers>,
-    /// Without zeros at the end, so that equal sets have equal bits.
+    /// Without trailing zeros, so that equal sets compare equal.
     bits: Box<[u64]>,
 }
 
-/// A number for each id.
+/// Bit number of each id.
 #[derive(Default)]
 struct Numbers(RwLock<HashMap<Box<str>, usize>>);
 
@@ -78,7 +78,7 @@ impl fmt::Debug for MethodSet {
     }
 }
 
-/// Makes the sets of one service. Equal sets are one in memory.
+/// Creates the sets of one service. Equal sets share memory.
 #[derive(Default)]
 pub(crate) struct MethodSets(Mutex<Shared>);
 
@@ -86,12 +86,11 @@ pub(crate) struct MethodSets(Mutex<Shared>);
 struct Shared {
     numbers: Arc<Numbers>,
     sets: HashSet<Arc<MethodSet>>,
-    /// Unused sets are dropped when there are more than this.
+    /// Number of sets at which unused ones are dropped.
     limit: usize,
 }
 
 impl MethodSets {
-    /// The set of these ids.
     pub(crate) fn of(&self, ids: &[String]) -> Arc<MethodSet> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bits = shared.number(ids);
@@ -99,7 +98,6 @@ impl MethodSets {
         shared.share(set)
     }
 
-    /// The same set without one id.
     pub(crate) fn without(&self, set: &MethodSet, id: &str) -> Arc<MethodSet> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shared.share(set.without(id))
@@ -112,7 +110,7 @@ impl MethodSets {
 }
 
 impl Shared {
-    /// The bits of these ids.
+    /// Returns the bits of these ids, and numbers new ones.
     fn number(&mut self, ids: &[String]) -> Vec<u64> {
         let known = self.numbers.0.read().unwrap_or_else(PoisonError::into_inner).len();
         let new = ids.iter().filter(|id| self.numbers.get(id).is_none()).count();

@@ -1,23 +1,23 @@
-//! What a method asks of its callers, and the decision about one of them.
+//! Requirements of methods, and access decisions.
 
 use std::fmt;
 
 use super::{Grant, Grants, Mask, Section};
 
-/// Sections and the masks needed on them; all must hold. Without any, a method is open to every
-/// caller that may reach the server.
+/// Masks that a caller needs on sections; all must be satisfied. An empty requirement is open to every
+/// caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
-    // Sorted by section, each once: so equal requirements are equal values.
+    // Sorted by section without duplicates, so that equal requirements compare equal.
     needs: Vec<(Section, Need)>,
 }
 
-/// What is needed on one section.
+/// Requirement on one section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Need {
-    /// This mask or a higher one.
+    /// At least this mask.
     AtLeast(Mask),
-    /// More than any mask: nobody may. So it is where the definition has a hole.
+    /// Closed to everybody, because the definition is incomplete.
     Closed,
 }
 
@@ -46,17 +46,17 @@ impl fmt::Display for Need {
 }
 
 impl Requirement {
-    /// Open to every caller.
+    /// The requirement that every caller satisfies.
     pub const OPEN: Self = Self { needs: Vec::new() };
 
-    /// Closed to everybody.
+    /// Returns a requirement that nobody satisfies.
     pub fn closed() -> Self {
         let mut requirement = Self::default();
         requirement.add(Section::from("nobody"), Need::Closed);
         requirement
     }
 
-    /// Adds a section; where it is already named, the higher need counts.
+    /// Adds a section. The higher of two requirements on one section counts.
     pub fn add(&mut self, section: Section, need: impl Into<Need>) {
         let need = need.into();
         match self.needs.binary_search_by(|(known, _)| known.cmp(&section)) {
@@ -69,22 +69,22 @@ impl Requirement {
         }
     }
 
-    /// What is needed, sorted by section.
+    /// Returns the required sections, sorted.
     pub fn needs(&self) -> &[(Section, Need)] {
         &self.needs
     }
 
-    /// Whether every caller will do.
+    /// Returns `true` if every caller satisfies the requirement.
     pub fn is_open(&self) -> bool {
         self.needs.is_empty()
     }
 
-    /// Whether `grants` are enough.
+    /// Returns `true` if `grants` satisfy the requirement.
     pub fn allows(&self, grants: &Grants) -> bool {
         self.needs.iter().all(|(section, need)| need.is_met_by(grants.mask(section)))
     }
 
-    /// Whether `grants` are enough, and why.
+    /// Like [`Self::allows`], with the reasons.
     pub fn decide(&self, grants: &Grants) -> Decision {
         let checks = self.needs.iter().map(|(section, need)| SectionCheck {
             section: section.clone(),
@@ -95,37 +95,37 @@ impl Requirement {
     }
 }
 
-/// Whether a caller may use a method, and why: it prints as the reason.
+/// An access decision with its reasons. `Display` prints them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     checks: Vec<SectionCheck>,
 }
 
-/// One section's part in a decision.
+/// The decision for one section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionCheck {
-    /// The section.
+    /// The required section.
     pub section: Section,
-    /// What the method needs on it.
+    /// The method's requirement.
     pub need: Need,
-    /// What the caller has on it, if there is a row at all.
+    /// The caller's grant, if a row exists.
     pub granted: Option<Grant>,
 }
 
 impl SectionCheck {
-    /// Whether this part holds.
+    /// Returns `true` if the grant satisfies the requirement.
     pub fn holds(&self) -> bool {
         self.need.is_met_by(self.granted.map_or(Mask::None, |grant| grant.mask))
     }
 }
 
 impl Decision {
-    /// Whether all parts hold.
+    /// Returns `true` if all checks pass.
     pub fn is_allowed(&self) -> bool {
         self.checks.iter().all(SectionCheck::holds)
     }
 
-    /// The parts, sorted by section.
+    /// Returns the checks, sorted by section.
     pub fn checks(&self) -> &[SectionCheck] {
         &self.checks
     }

@@ -15,7 +15,7 @@ fn grants(rows: &[(&str, Mask)]) -> Grants {
 }
 
 #[test]
-fn b60_b62_d19_masks_are_a_ladder() {
+fn higher_masks_include_lower_ones() {
     let ladder = [Mask::None, Mask::Read, Mask::Write, Mask::Execute];
     for required in &ladder[1..] {
         for granted in ladder {
@@ -26,7 +26,7 @@ fn b60_b62_d19_masks_are_a_ladder() {
 }
 
 #[test]
-fn d19_granted_values_floor_and_required_ones_ceil() {
+fn granted_values_round_down_and_required_ones_up() {
     let granted: Vec<i64> =
         [-1, 0, 1, 2, 3, 4, 5, 6, 7, 99].map(|value| Mask::granted(value).value()).into();
     assert_eq!(granted, [0, 0, 0, 2, 2, 4, 4, 6, 6, 6]);
@@ -37,7 +37,7 @@ fn d19_granted_values_floor_and_required_ones_ceil() {
 }
 
 #[test]
-fn b61_the_users_own_row_wins_over_the_roles() {
+fn row_of_the_user_overrides_the_role() {
     let mut own = Grants::default();
     own.add_role("s".into(), Mask::Execute);
     own.add_user("s".into(), Mask::Read);
@@ -49,7 +49,7 @@ fn b61_the_users_own_row_wins_over_the_roles() {
 }
 
 #[test]
-fn festi_bug_a_users_mask_of_0_denies_what_the_role_allows() {
+fn users_mask_of_0_denies_what_the_role_allows() {
     let mut denied = Grants::default();
     denied.add_role("s".into(), Mask::Execute);
     denied.add_user("s".into(), Mask::granted(0));
@@ -57,7 +57,7 @@ fn festi_bug_a_users_mask_of_0_denies_what_the_role_allows() {
 }
 
 #[test]
-fn festi_bug_a_method_in_two_sections_needs_both() {
+fn method_in_two_sections_requires_both() {
     let both = requirement(&[("a", Mask::Read), ("b", Mask::Write)]);
     assert!(!both.allows(&grants(&[("a", Mask::Execute)])));
     assert!(!both.allows(&grants(&[("b", Mask::Execute)])));
@@ -65,7 +65,7 @@ fn festi_bug_a_method_in_two_sections_needs_both() {
 }
 
 #[test]
-fn festi_bug_of_several_role_rows_the_lowest_counts_in_any_order() {
+fn lowest_of_several_role_rows_counts() {
     for rows in [[Mask::Execute, Mask::Read], [Mask::Read, Mask::Execute]] {
         let mut role = Grants::default();
         for mask in rows {
@@ -76,13 +76,13 @@ fn festi_bug_of_several_role_rows_the_lowest_counts_in_any_order() {
 }
 
 #[test]
-fn festi_bug_write_is_not_read() {
+fn write_is_not_read() {
     assert_eq!((Mask::Read.value(), Mask::Write.value()), (2, 4));
     assert!(!requirement(&[("s", Mask::Write)]).allows(&grants(&[("s", Mask::Read)])));
 }
 
 #[test]
-fn festi_bug_a_free_value_of_99_is_execute_and_no_more() {
+fn mask_of_99_is_execute() {
     assert_eq!(Mask::granted(99), Mask::Execute);
     // And no grant is enough for a requirement past the ladder.
     let mut closed = Requirement::default();
@@ -91,7 +91,7 @@ fn festi_bug_a_free_value_of_99_is_execute_and_no_more() {
 }
 
 #[test]
-fn d19_no_section_is_open_and_a_closed_one_is_shut() {
+fn method_without_section_is_open_and_a_closed_one_denies_everybody() {
     assert!(Requirement::OPEN.allows(&Grants::default()));
     let mut closed = requirement(&[("s", Mask::Read)]);
     closed.add("s".into(), Need::Closed);
@@ -99,7 +99,7 @@ fn d19_no_section_is_open_and_a_closed_one_is_shut() {
 }
 
 #[test]
-fn a_decision_says_why() {
+fn decision_prints_its_reasons() {
     let both = requirement(&[("content", Mask::Write), ("system", Mask::Execute)]);
     let mut mixed = Grants::default();
     mixed.add_role("content".into(), Mask::Read);

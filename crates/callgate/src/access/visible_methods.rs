@@ -1,4 +1,4 @@
-//! What services list for a caller, as a limit of what the caller sees.
+//! Methods that services list for a caller.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -6,14 +6,16 @@ use std::sync::Arc;
 use super::MethodSet;
 use super::memo::Memo;
 
-/// What one service lists for a caller; `None` where that is not known.
+/// Service name and the methods it lists; `None` if the list is unknown.
 type Listed = (Arc<str>, Option<Arc<MethodSet>>);
 
-/// What services list for a caller.
+/// Methods that services list for a caller. Only services with a
+/// [`MethodLister`](crate::upstream::MethodLister) are included.
 #[derive(Debug)]
 pub(crate) struct VisibleMethods {
     listed: Box<[Listed]>,
-    /// The last listing that was limited by this, by the number of the listing before.
+    /// Listing of the last catalog restricted to these methods, keyed by the number of the unrestricted
+    /// listing.
     pub(crate) listing: Memo,
 }
 
@@ -22,23 +24,23 @@ impl VisibleMethods {
         Self { listed: listed.into_iter().collect(), listing: Memo::default() }
     }
 
-    /// All of them together.
-    pub(crate) fn all(each: &[Arc<Self>]) -> Self {
+    /// Merges the lists of several services.
+    pub(crate) fn merge(each: &[Arc<Self>]) -> Self {
         Self::new(each.iter().flat_map(|one| one.listed.iter().cloned()))
     }
 
-    /// The names of the services.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<str>> {
         self.listed.iter().map(|(name, _)| name)
     }
 
-    /// What a service lists; the outer `None` where it does not limit anything.
+    /// Returns the list of a service. The outer `None` means that the service does not restrict its
+    /// methods.
     pub(crate) fn of(&self, service: &str) -> Option<&Option<Arc<MethodSet>>> {
         self.listed.iter().find(|(name, _)| **name == *service).map(|(_, listed)| listed)
     }
 
-    /// Whether a method of this upstream is listed, or needs not be.
-    pub(crate) fn allow(&self, upstream: &str, id: &str) -> bool {
+    /// Returns `true` if the upstream lists the method, or does not restrict its methods.
+    pub(crate) fn contains(&self, upstream: &str, id: &str) -> bool {
         let lists = |listed: &Option<Arc<MethodSet>>| {
             listed.as_ref().is_some_and(|methods| methods.contains(id))
         };

@@ -1,4 +1,4 @@
-//! Methods to a [`Catalog`].
+//! Building of a [`Catalog`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,28 +18,29 @@ use crate::model::tool::ToolFormat;
 use crate::model::tool_name::{NameRequest, Prefix, ToolName, tool_names};
 use crate::model::types::Types;
 
-/// The next catalog's number; 0 is none.
+/// Number of the next catalog.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// Some clients drop a server's tools when server and tool name together pass 60 characters.
+/// Maximum length of a tool name without a warning: some clients drop all tools if server and tool name
+/// together exceed 60 characters.
 const LONG_NAME: usize = 60;
 
-/// Takes methods, and makes a catalog of those that are right.
+/// Builds a catalog from methods.
 #[derive(Debug)]
 pub struct CatalogBuilder {
     prefix: Prefix,
     previous: Option<Arc<Catalog>>,
-    /// Each with its tool as the REST face shows it.
+    /// Each entry with its tool in the REST format.
     entries: Vec<(Entry, Bytes)>,
     requirements: HashMap<Requirement, u32>,
-    /// The previous catalog's requirements, as far as they are known here.
+    /// Indices of the previous catalog's requirements in this one.
     taken_over: HashMap<u32, u32>,
     reserved: Vec<String>,
     quarantined: Vec<InvalidMethod>,
 }
 
 impl CatalogBuilder {
-    /// An empty builder. What did not change may be taken from `previous`.
+    /// Creates an empty builder. Unchanged methods can be reused from `previous`.
     pub fn new(prefix: Prefix, previous: Option<Arc<Catalog>>) -> Self {
         Self {
             prefix,
@@ -52,13 +53,13 @@ impl CatalogBuilder {
         }
     }
 
-    /// Keeps a tool name, without the prefix, for a method that is not served now.
+    /// Reserves a tool name, without the prefix, for a method that is not served now.
     pub fn reserve_name(&mut self, name: &str) {
         self.reserved.push(name.to_owned());
     }
 
-    /// Takes over the method `id` from the previous catalog if it was made from the same; the tool
-    /// name that it was given may have changed since.
+    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns whether it
+    /// did. `tool_name` may have changed since.
     pub fn reuse(&mut self, id: &str, fingerprint: u64, tool_name: Option<&str>) -> bool {
         let Some(previous) = &self.previous else { return false };
         let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)
@@ -80,8 +81,7 @@ impl CatalogBuilder {
         true
     }
 
-    /// Adds a method. `fingerprint` stands for all that it was made from; `findings` are what the
-    /// caller noticed while making it.
+    /// Adds a method. `fingerprint` identifies its source; `findings` are added to those found here.
     pub fn add(
         &mut self,
         method: Method,
@@ -95,7 +95,7 @@ impl CatalogBuilder {
         };
         let requirement = self.intern(method.requirement);
         let entry = Entry {
-            // Until the end, a stand-in: names depend on each other.
+            // Assigned at the end, since names depend on each other.
             name: ToolName::unassigned(),
             id: method.id,
             given_name: method.tool_name.map(Into::into),
@@ -115,7 +115,7 @@ impl CatalogBuilder {
         self.entries.push((entry, written.bytes));
     }
 
-    /// Leaves a definition out, and says so.
+    /// Records a definition as invalid.
     pub fn quarantine(&mut self, id: impl Into<String>, reason: DefinitionError) {
         self.quarantined.push(InvalidMethod { id: id.into(), reason });
     }
@@ -125,9 +125,9 @@ impl CatalogBuilder {
         *self.requirements.entry(requirement).or_insert(next)
     }
 
-    /// Sorts, names and lays out.
+    /// Sorts the tools, assigns names and returns the catalog.
     pub fn finish(mut self) -> Catalog {
-        // Stable, so that of two with one id the first that came stays.
+        // Stable: of two methods with the same id, the first is kept.
         self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         self.quarantine_duplicates();
         self.name_all();
@@ -184,7 +184,7 @@ impl CatalogBuilder {
                 Ok(name) => {
                     let length = name.as_str().len();
                     entry.name = name;
-                    // A name of the previous catalog may have been longer, or shorter.
+                    // The name may differ from that in the previous catalog.
                     let mut findings = std::mem::take(&mut entry.findings).into_vec();
                     findings.retain(|finding| !matches!(finding, Finding::LongToolName(_)));
                     findings.extend((length > LONG_NAME).then_some(Finding::LongToolName(length)));
@@ -197,7 +197,7 @@ impl CatalogBuilder {
         self.entries = kept;
     }
 
-    /// The bytes of all tools in the order of the entries, once for each format.
+    /// Returns the bytes of all tools in each format.
     fn lay_out(&mut self) -> [Arena; ToolFormat::ALL.len()] {
         let total: usize = self.entries.iter().map(|(_, tool)| tool.len() + 1).sum();
         let mut made: Vec<Arena> = Vec::new();

@@ -1,4 +1,4 @@
-//! The catalog as one set of grants may see it: a list of ordinals, and pages as slices of bytes.
+//! The tools that a caller can see, and pages of them.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,31 +12,31 @@ use crate::access::VisibleMethods;
 use crate::catalog::{Arena, Catalog, without_comma};
 use crate::model::tool::ToolFormat;
 
-/// Maximum size of a cache of listings, or of documents made from them.
+/// Maximum size of a cache of listings or documents, in bytes.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The tools that one set of grants may use, in the catalog's order.
+/// The tools that a caller can see, in the catalog's order.
 #[derive(Debug)]
 pub struct Listing {
-    /// Unique in this process.
+    /// Unique number in this process.
     pub(crate) number: u64,
     pub(crate) ordinals: Box<[u32]>,
-    /// What it shows, as a number, once somebody watches it.
+    /// Hash of its tools, computed on demand.
     pub(crate) content: OnceLock<u64>,
 }
 
-/// A part of a listing.
+/// A page of a listing.
 #[derive(Debug)]
 pub struct Page {
-    /// The tools as JSON, commas between them, to be sent one after the other.
+    /// The tools as JSON with commas between, in slices to be sent in order.
     pub tools: Vec<Bytes>,
-    /// The ordinal of the last tool.
+    /// Index of the last tool.
     pub(crate) last: Option<u32>,
-    /// Where the next page starts, unless this is the last.
+    /// Offset of the next page.
     pub next: Option<usize>,
 }
 
-/// How much a page holds at most.
+/// Maximum size of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageLimit {
     pub(crate) tools: usize,
@@ -50,17 +50,17 @@ impl Listing {
         Self { number, ordinals, content: OnceLock::new() }
     }
 
-    /// How many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.ordinals.len()
     }
 
-    /// Whether there are no tools.
+    /// Returns `true` if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.ordinals.is_empty()
     }
 
-    /// Where the tools begin that come after this method, whether it is still there or not.
+    /// Returns the offset of the first tool after a method id, which need not exist.
     pub(crate) fn position_after(&self, catalog: &Catalog, id: &str) -> usize {
         let is_before = |ordinal: &u32| {
             catalog.entries().get(*ordinal as usize).is_some_and(|entry| entry.id.as_str() <= id)
@@ -68,8 +68,8 @@ impl Listing {
         self.ordinals.partition_point(is_before)
     }
 
-    /// The tools from `offset` on, as many as `limit` allows and at least one; past the end there
-    /// are none. The catalog must be the one that the listing was made from.
+    /// Returns the tools from `offset`, within `limit` but at least one. `catalog` must be the catalog of
+    /// the listing.
     pub(crate) fn page(
         &self,
         catalog: &Catalog,
@@ -93,7 +93,7 @@ impl Listing {
     }
 }
 
-/// As many of the first tools as fit, and one at least.
+/// Returns the first tools that fit, at least one.
 fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32] {
     let mut bytes = 0;
     let fits = |ordinal: &&u32| {
@@ -104,11 +104,10 @@ fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32
     ordinals.get(..count.max(1)).unwrap_or_default()
 }
 
-/// Listings by the grants on all sections in use.
+/// Listings by the masks on all used sections.
 pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
 
-/// Listings that services limit further, by the number of the listing of the grants and what services
-/// list.
+/// Listings restricted by services, by the number of the unrestricted listing and the visible methods.
 pub(crate) type VisibleListings = Cache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
 
 pub(crate) fn listings() -> Listings {
@@ -119,7 +118,7 @@ pub(crate) fn visible_listings() -> VisibleListings {
     bounded_cache(|_, listing: &Arc<Listing>| listing.len() * 4 + 256)
 }
 
-/// Returns a cache whose entries take at most [`MAX_CACHE_BYTES`] together; the least used go first.
+/// Returns an LRU cache of at most [`MAX_CACHE_BYTES`].
 pub(crate) fn bounded_cache<K, V>(
     size: impl Fn(&K, &V) -> usize + Send + Sync + 'static,
 ) -> Cache<K, V>

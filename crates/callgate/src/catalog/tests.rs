@@ -29,7 +29,7 @@ fn findings(catalog: &Catalog, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn b11_b12_b14_a_tool_has_what_its_method_has() {
+fn tool_has_the_members_of_its_method() {
     let catalog = build([method("user.get")
         .title("Get user")
         .param(Param::new("id_user", "int".parse().unwrap()).description("The number."))
@@ -39,7 +39,7 @@ fn b11_b12_b14_a_tool_has_what_its_method_has() {
 }
 
 #[test]
-fn b13_b14_what_is_not_defined_is_not_there() {
+fn undefined_members_are_omitted() {
     let catalog = build([method("cache.rebuild")]);
     assert_eq!(
         std::str::from_utf8(&catalog.tool(catalog.by_id("cache.rebuild").unwrap())).unwrap(),
@@ -48,7 +48,7 @@ fn b13_b14_what_is_not_defined_is_not_there() {
 }
 
 #[test]
-fn b13_nested_schemas_stay_as_they_are() {
+fn nested_schemas_are_unchanged() {
     let nested =
         json!({"type": "object", "properties": {"limit": {"type": "integer", "minimum": 0}}});
     let catalog =
@@ -57,7 +57,7 @@ fn b13_nested_schemas_stay_as_they_are() {
 }
 
 #[test]
-fn b15_annotations_pass_through() {
+fn annotations_are_unchanged() {
     let Value::Object(annotations) = json!({"category": "system", "idempotentHint": true}) else {
         panic!()
     };
@@ -72,7 +72,7 @@ fn b15_annotations_pass_through() {
 }
 
 #[test]
-fn b46_d8_both_hints_are_always_there_and_missing_safety_is_destructive() {
+fn both_hints_are_present_and_missing_safety_means_destructive() {
     let bare = Method::new("bare".parse().unwrap());
     let hinted = |id: &str, annotations: Value| {
         let Value::Object(annotations) = annotations else { panic!() };
@@ -100,7 +100,7 @@ fn b46_d8_both_hints_are_always_there_and_missing_safety_is_destructive() {
 }
 
 #[test]
-fn d6_no_output_schema_is_derived_from_what_says_nothing() {
+fn unspecific_result_types_have_no_output_schema() {
     for ty in ["array", "mixed", "Unknown", "array[]", "?array", "void", "array{a: mixed}"] {
         let catalog = build([method("a").returns(ty.parse().unwrap())]);
         assert!(tool(&catalog, "a").get("outputSchema").is_none(), "{ty}");
@@ -112,7 +112,7 @@ fn d6_no_output_schema_is_derived_from_what_says_nothing() {
 }
 
 #[test]
-fn d3_a_parameter_that_clients_refuse_is_renamed_with_a_finding() {
+fn unportable_parameter_is_renamed_with_a_finding() {
     let string = || "string".parse().unwrap();
     let catalog = build([method("a")
         .param(Param::new("Transaction hash", string()))
@@ -129,7 +129,7 @@ fn d3_a_parameter_that_clients_refuse_is_renamed_with_a_finding() {
 }
 
 #[test]
-fn d3_properties_of_a_whole_schema_are_renamed_too() {
+fn unportable_properties_of_an_input_schema_are_renamed() {
     let schema = json!({
         "properties": {"Transaction hash": {"type": "string"}, "Transaction_hash": {"type": "integer"}},
         "required": ["Transaction hash"],
@@ -207,7 +207,7 @@ fn ids_that_are_none_and_schemas_that_do_not_compile_are_refused() {
 }
 
 #[test]
-fn b7_methods_are_sorted_and_found_by_id_and_by_name() {
+fn methods_are_sorted_and_found_by_id_and_name() {
     let catalog = build(["b.x", "a", "c"].map(method));
     let ids: Vec<&str> = catalog.entries().iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["a", "b.x", "c"]);
@@ -218,7 +218,7 @@ fn b7_methods_are_sorted_and_found_by_id_and_by_name() {
 }
 
 #[test]
-fn b47_what_did_not_change_is_taken_over_and_what_did_is_made_anew() {
+fn unchanged_methods_are_reused_and_changed_ones_rebuilt() {
     let types = Types::default();
     let mut first = CatalogBuilder::new(Prefix::default(), None);
     first.add(method("a").requires("s", Mask::Read), 1, &types, []);
@@ -327,7 +327,7 @@ fn shapes_that_are_the_same_are_kept_once() {
 }
 
 #[test]
-fn d7_an_output_that_is_no_object_is_wrapped_with_its_definitions() {
+fn output_other_than_an_object_is_wrapped_with_its_definitions() {
     let wrapped = |schema: Value| {
         let catalog = build([method("a").output_schema(schema).unwrap()]);
         let tool = catalog.arena(ToolFormat::ObjectOutput).tool(0);

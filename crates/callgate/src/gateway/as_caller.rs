@@ -1,5 +1,5 @@
-//! The gateway as one caller has it, without a protocol between: for tests, and for code that calls
-//! methods itself.
+//! The gateway on behalf of one caller, without a transport: for tests, and for code that calls methods
+//! directly.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use super::{CallError, CallRequest, Gateway, NotFound};
 use crate::access::Caller;
 
-/// A [`Gateway`] with the eyes and hands of one caller.
+/// A [`Gateway`] on behalf of one caller.
 #[derive(Debug)]
 pub struct AsCaller<'a> {
     gateway: &'a Gateway,
@@ -16,17 +16,16 @@ pub struct AsCaller<'a> {
 }
 
 impl Gateway {
-    /// Everything as this caller has it.
+    /// Returns the gateway on behalf of `caller`.
     ///
-    /// What is listed needs a caller who is [prepared](Gateway::prepare), where services have a say in it.
+    /// If services restrict what callers see, listing needs a [prepared](Gateway::prepare) caller.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         AsCaller { gateway: self, caller }
     }
 }
 
 impl AsCaller<'_> {
-    /// Calls a method by its id, with everything that a call over the network goes through: access,
-    /// the check of the arguments, defaults, the time limit.
+    /// Calls a method by its id, with the same checks as a call over the network.
     pub async fn call(&self, id: &str, arguments: impl Serialize) -> Result<Value, CallError> {
         let unreadable =
             |error: serde_json::Error| CallError::arguments(format!("arguments: {error}"));
@@ -37,7 +36,7 @@ impl AsCaller<'_> {
         Ok(serde_json::from_str(result.value.get()).unwrap_or_default())
     }
 
-    /// The ids of the methods that the caller may call, sorted.
+    /// Returns the ids of the methods that the caller may call, sorted.
     pub fn methods(&self) -> Vec<String> {
         let snapshot = self.gateway.snapshot.load_full();
         let (listing, all) =
@@ -46,7 +45,7 @@ impl AsCaller<'_> {
         entries.map(|entry| entry.id().to_string()).collect()
     }
 
-    /// A tool as clients see it, by its method's id.
+    /// Returns the tool of a method as JSON.
     pub fn describe(&self, id: &str) -> Result<Value, NotFound> {
         let tool = self.gateway.describe(&self.caller, id)?;
         Ok(serde_json::from_slice(&tool).unwrap_or_default())

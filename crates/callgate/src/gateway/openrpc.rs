@@ -1,8 +1,7 @@
-//! The OpenRPC document of a caller's methods.
+//! OpenRPC documents of callers' methods.
 //!
-//! It is made from the bytes of their tools, one after the other, so that only one of them is a tree
-//! at a time. What their schemas define for themselves moves to the document's own definitions, see
-//! [`Components`].
+//! A document is generated from the serialized tools, one at a time. Definitions in their schemas move to
+//! `components.schemas`, see [`Components`].
 
 mod components;
 #[cfg(test)]
@@ -24,26 +23,26 @@ use crate::gateway::settings::Settings;
 use crate::model::tool::{ToolFormat, json};
 pub use components::{Components, SourceSchema};
 
-/// The version of OpenRPC that the document is written in.
+/// Version of OpenRPC.
 const VERSION: &str = "1.3.2";
-/// A document has no more methods than this.
+/// Maximum number of methods of a document.
 const MAX_METHODS: usize = 10_000;
-/// Nor is it made from more bytes of tools.
+/// Maximum size of the tools of a document, in bytes.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// More methods than one document can hold.
+/// The methods exceed the limits of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OpenRpcError {
-    /// By their number.
+    /// Too many methods.
     #[error(
-        "there are {0} methods for you, and one document has at most {MAX_METHODS}; \
-         GET /mcp/tools/list has them in pages"
+        "{0} methods exceed the limit of {MAX_METHODS} per document; \
+         use GET /mcp/tools/list"
     )]
     TooMany(usize),
-    /// By their size.
+    /// The tools are too large.
     #[error(
-        "your methods take {0} bytes, and one document is made from at most {MAX_BYTES}; \
-         GET /mcp/tools/list has them in pages"
+        "{0} bytes of tools exceed the limit of {MAX_BYTES} per document; \
+         use GET /mcp/tools/list"
     )]
     TooLarge(usize),
 }
@@ -51,7 +50,7 @@ pub enum OpenRpcError {
 /// Documents by settings and listing. Callers with equal listings share one document.
 #[derive(Debug)]
 pub(crate) struct DocumentCache {
-    /// With the listing, whose address tells it from others for as long as it is there.
+    /// The value keeps the listing alive, whose address is part of the key.
     cache: Cache<(usize, Arc<Settings>), (Arc<Listing>, Bytes)>,
 }
 
@@ -62,7 +61,7 @@ impl Default for DocumentCache {
 }
 
 impl DocumentCache {
-    /// The document of a listing. The catalog must be the one that the listing was made from.
+    /// Returns the document of a listing of this catalog.
     pub(crate) fn get(
         &self,
         settings: &Arc<Settings>,
@@ -79,7 +78,7 @@ impl DocumentCache {
     }
 }
 
-/// The methods of a listing. The catalog must be the one that the listing was made from.
+/// Generates the document of a listing of this catalog.
 fn document(
     settings: &Settings,
     catalog: &Catalog,
@@ -126,7 +125,7 @@ struct Info<'a> {
     version: &'a str,
 }
 
-/// A tool as the REST face shows it.
+/// A tool in the REST format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RestTool<'a> {
@@ -161,7 +160,7 @@ struct MethodObject<'a> {
     annotations: &'a RawValue,
 }
 
-/// A parameter or a result.
+/// A parameter or result of an OpenRPC method.
 #[derive(Debug, Serialize)]
 pub struct ContentDescriptor<'a> {
     /// Name of the parameter.
@@ -169,26 +168,26 @@ pub struct ContentDescriptor<'a> {
     /// Description for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<&'a str>,
-    /// Whether a call must have it; not said of a result.
+    /// Whether the parameter is required; `None` for results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
     /// Schema, without the description.
     pub schema: Value,
 }
 
-/// Appends a tool as a method object; where its bytes are not a tool, which cannot be, an empty one.
+/// Appends a tool as a method object.
 fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
     let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
-    // What is too deep to be read takes no call either.
+    // A schema that is too deep to parse accepts no call either.
     let source = |part: &str, schema: &RawValue| {
         let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
         SourceSchema::new(format!("{}.{part}", tool.name), schema)
     };
     let input = source("params", tool.input_schema);
     let mut params = components.params(&input);
-    // Whoever counts wants the order of the signature, but OpenRPC wants what is required first.
+    // OpenRPC wants required parameters first, but positions count in the order of the signature.
     let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
     params.sort_by_key(|param| param.required == Some(false));
     let output = tool.output_schema.map(|schema| components.result(&source("result", schema)));
@@ -207,14 +206,14 @@ fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
     json(out, &method);
 }
 
-/// The first paragraph on one line, and whether there are more.
+/// Returns the first paragraph in one line, and whether there are more.
 fn summary(description: &str) -> (String, bool) {
     let mut lines = description.trim().lines().map(str::trim);
     let first: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
     (first.join(" "), lines.next().is_some())
 }
 
-/// The schema of everything.
+/// Returns the schema that accepts everything.
 fn anything() -> Value {
     Value::Object(serde_json::Map::new())
 }

@@ -1,14 +1,14 @@
-//! The settings that live in the database, under the keys of the seed.
+//! Settings that are stored in the database.
 
 use thiserror::Error;
 
 use crate::model::tool_name::Prefix;
 use crate::wire::revision::Revision;
 
-/// The settings in force.
+/// Settings of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// `mcp_protocol_version`: the newest revision of MCP that is offered.
+    /// `mcp_protocol_version`: newest supported revision of MCP.
     pub protocol_version: Revision,
     /// `mcp_server_name`
     pub server_name: String,
@@ -16,9 +16,9 @@ pub struct Settings {
     pub server_version: String,
     /// `mcp_tools_prefix`
     pub tools_prefix: Prefix,
-    /// `mcp_page_size`: how many tools an MCP page holds at most.
+    /// `mcp_page_size`: maximum number of tools per page over MCP.
     pub page_size: u32,
-    /// `mcp_list_ttl_ms`: how long an MCP client may keep a list.
+    /// `mcp_list_ttl_ms`: how long clients may cache lists, in milliseconds.
     pub list_ttl_ms: u32,
 }
 
@@ -35,25 +35,25 @@ impl Default for Settings {
     }
 }
 
-/// A setting that is refused.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
-    /// No such key.
+    /// The key is unknown.
     #[error("there is no setting `{0}`; known are {keys}", keys = KEYS.join(", "))]
     Unknown(String),
-    /// Not a value for this key.
+    /// The value is invalid.
     #[error("`{value}` is not a value for `{key}`; expected {expected}")]
     Value {
         /// The key.
         key: String,
         /// The value.
         value: String,
-        /// What it should be.
+        /// Expected value.
         expected: String,
     },
 }
 
-/// Every key.
+/// All keys.
 pub const KEYS: [&str; 6] = [
     "mcp_protocol_version",
     "mcp_server_name",
@@ -64,7 +64,7 @@ pub const KEYS: [&str; 6] = [
 ];
 
 impl Settings {
-    /// Sets one by its key.
+    /// Sets a value by key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let refused = |expected: &str| SettingError::Value {
             key: key.to_owned(),
@@ -100,7 +100,7 @@ impl Settings {
         Ok(())
     }
 
-    /// One by its key.
+    /// Returns a value by key.
     pub fn get(&self, key: &str) -> Result<String, SettingError> {
         Ok(match key {
             "mcp_protocol_version" => self.protocol_version.to_string(),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b40_every_key_is_read_and_written() {
+    fn every_setting_can_be_read_and_written() {
         let mut settings = Settings::default();
         for (key, value) in [
             ("mcp_protocol_version", "2025-06-18"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn b43_d14_bad_values_are_refused_and_change_nothing() {
+    fn invalid_settings_are_rejected_and_change_nothing() {
         let mut settings = Settings::default();
         let errors: Vec<String> = [
             ("mcp_protocol_version", "2025-01-01"),

@@ -1,4 +1,4 @@
-//! What the gateway serves from: the catalog, the upstreams and the settings, changed together.
+//! The data that requests are served from, replaced as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use crate::gateway::settings::Settings;
 use crate::gateway::visibility::Visibility;
 use crate::upstream::Upstream;
 
-/// What runs methods, by name.
+/// Upstreams by name.
 pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;
 
-/// Everything that a request is served from.
+/// Catalog, settings and upstreams at one point in time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(super) catalog: Arc<Catalog>,
     pub(super) settings: Arc<Settings>,
     pub(super) upstreams: Arc<UpstreamMap>,
-    /// The upstreams that have a say in what callers see.
+    /// Upstreams that restrict what callers see.
     pub(crate) visibility: Arc<Visibility>,
-    /// Whether an upstream is to be told the tokens of callers.
+    /// Whether an upstream needs the tokens of callers.
     pub(super) wants_tokens: bool,
 }
 
-/// A tool that a caller may use, in the snapshot that it was found in.
+/// A tool that a caller may use, with the snapshot it was found in.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundTool {
     pub(super) snapshot: Arc<Snapshot>,
@@ -35,7 +35,7 @@ impl FoundTool {
         &self.snapshot.catalog
     }
 
-    /// There, since it was found.
+    /// Always `Some`, since the tool was found in this catalog.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         self.catalog().entries().get(self.ordinal as usize)
     }

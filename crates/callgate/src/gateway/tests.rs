@@ -1,11 +1,11 @@
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
 use super::*;
 use crate::access::{Grants, Mask, User};
 use crate::catalog::CatalogBuilder;
-use crate::model::method::{LOCAL, Method, Param};
+use crate::model::method::{LOCAL, Method, Param, Safety};
 use crate::model::tool_name::Prefix;
 use crate::model::types::Types;
 use crate::upstream::local::{Error, Local};
@@ -45,7 +45,7 @@ fn with(build: impl FnOnce(&mut Local)) -> Gateway {
 }
 
 #[tokio::test]
-async fn b64_a_display_method_fills_the_response_and_its_contents_are_the_result() {
+async fn display_method_returns_the_contents_of_its_response() {
     let gateway = with(|local| {
         local.display_method(
             method("report").param(Param::new("n", "int".parse().unwrap())),
@@ -64,7 +64,7 @@ async fn b64_a_display_method_fills_the_response_and_its_contents_are_the_result
 }
 
 #[tokio::test]
-async fn b62_d21_denied_looks_like_unknown_and_nothing_runs() {
+async fn denied_tool_looks_unknown_and_does_not_run() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let gateway = with(|local| {
@@ -86,7 +86,7 @@ async fn b62_d21_denied_looks_like_unknown_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn d26_bad_arguments_are_refused_before_anything_runs() {
+async fn invalid_arguments_are_rejected_before_the_method_runs() {
     let gateway = with(|local| {
         local.method(
             method("strict").param(Param::new("n", "int".parse().unwrap())),
@@ -98,7 +98,7 @@ async fn d26_bad_arguments_are_refused_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn b39_d27_only_words_meant_for_the_caller_reach_them() {
+async fn internal_errors_are_not_sent_to_the_caller() {
     let gateway = with(|local| {
         local.method(method("tool"), async |_, _: serde_json::Value| -> Result<(), Error> {
             Err(Error::tool("no such article"))
@@ -160,7 +160,7 @@ async fn arguments_are_checked_also_where_nothing_runs_the_method() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d29_a_call_that_takes_too_long_fails() {
+async fn call_fails_after_the_time_limit() {
     let mut local = Local::default();
     local.method(method("slow"), async |_, _: serde_json::Value| {
         std::future::pending::<()>().await;
@@ -201,7 +201,7 @@ impl Upstream for Echo {
 }
 
 #[tokio::test]
-async fn b27_b59_an_upstream_gets_the_method_its_params_and_a_unique_id() {
+async fn upstream_gets_method_params_and_a_unique_id() {
     let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
     let gateway = Gateway::new([(Arc::from("php"), upstream)]);
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
@@ -220,7 +220,7 @@ async fn b27_b59_an_upstream_gets_the_method_its_params_and_a_unique_id() {
 }
 
 #[tokio::test]
-async fn d40_a_method_may_take_its_parameters_in_another_way_than_its_upstream() {
+async fn method_overrides_the_parameter_style_of_its_upstream() {
     let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
     let gateway = Gateway::new([(Arc::from("node"), upstream)]);
     let mut builder = CatalogBuilder::new(Prefix::default(), None);

@@ -1,132 +1,170 @@
-//! What services list for each caller, where a caller sees only what the service lists for them.
+//! Restricts what callers see to the methods that services list for them.
 //!
-//! An [`Upstream`] that has a say in what its callers see gives a [`MethodLister`]. The gateway asks it
-//! in the background, once for each caller, keeps the answers in memory ([`Service`]), and takes the
-//! intersection with what the caller's grants allow. What is not known is not shown.
+//! For each upstream with a [`MethodLister`](crate::upstream::MethodLister), the gateway requests the list of
+//! methods per caller in the background and caches it ([`MethodListCache`]). A caller sees the methods that
+//! both the grants and the list allow. Methods are hidden while the list is unknown.
 
-mod service;
+mod method_list_cache;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
+use super::Gateway;
+use super::snapshot::UpstreamMap;
 use crate::access::{Caller, VisibleMethods};
 use crate::catalog::Entry;
-use crate::upstream::CallError;
-use crate::upstream::Upstream;
+use crate::upstream::{CallError, Upstream};
 use crate::wire::jsonrpc::METHOD_NOT_FOUND;
-use service::Service;
+use method_list_cache::MethodListCache;
 
-/// How long a request waits for the answer of a service of which nothing is known yet.
-pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(2);
+/// Maximum time that a request waits for the first list of a service.
+pub(crate) const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What an answer to a call says about a method that the service had listed.
+/// What the error of a call says about the visibility of the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// It is not there for the caller: it is taken out at once.
+    /// The method is not available to the caller, and is hidden at once.
     Certain,
-    /// It may not be: the service is asked again.
+    /// The method may not be available, so the list is requested again.
     Possible,
 }
 
-/// The services of a gateway that have a say in what callers see.
+/// The method lists of all services that restrict what callers see.
 #[derive(Debug, Default)]
 pub(crate) struct Visibility {
     /// Sorted by name.
-    services: Vec<Arc<Service>>,
+    services: Vec<Arc<MethodListCache>>,
 }
 
 impl Visibility {
-    /// Those among upstreams that have a say. What is known stays for those that stay.
+    /// Creates caches for upstreams with a method lister. Those of unchanged upstreams are kept.
     pub(crate) fn new(
-        upstreams: &BTreeMap<Arc<str>, Arc<dyn Upstream>>,
-        before: &Self,
+        upstreams: &UpstreamMap,
+        previous: &Self,
         changes: &watch::Sender<u64>,
     ) -> Self {
-        let of = |(name, upstream): (&Arc<str>, &Arc<dyn Upstream>)| {
+        let cache = |(name, upstream): (&Arc<str>, &Arc<dyn Upstream>)| {
             let max_age = upstream.method_lister()?.max_age();
-            let same = before.services.iter().find(|service| service.is(name, upstream));
+            let same = previous.services.iter().find(|service| service.is_for(name, upstream));
             Some(same.cloned().unwrap_or_else(|| {
-                Arc::new(Service::new(name, upstream, max_age, changes.clone()))
+                Arc::new(MethodListCache::new(name, upstream, max_age, changes.clone()))
             }))
         };
-        Self { services: upstreams.iter().filter_map(of).collect() }
+        Self { services: upstreams.iter().filter_map(cache).collect() }
     }
 
-    /// Whether there is any.
-    pub(crate) fn is_on(&self) -> bool {
+    /// Returns `true` if any service restricts what callers see.
+    pub(crate) fn is_enabled(&self) -> bool {
         !self.services.is_empty()
     }
 
-    /// What services list for a caller. One of which nothing is known is waited for, this long at most.
-    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Arc<VisibleMethods> {
+    /// Returns the methods that services list for a caller. Waits up to `max_wait` for unknown lists.
+    async fn lookup(&self, caller: &Caller, max_wait: Duration) -> Arc<VisibleMethods> {
         match self.services.as_slice() {
-            [one] => one.visible(caller, patience).await,
+            [one] => one.lookup(caller, max_wait).await,
             several => {
-                let each = several.iter().map(|one| one.visible(caller, patience));
-                Arc::new(VisibleMethods::all(&join_all(each).await))
+                let each = several.iter().map(|one| one.lookup(caller, max_wait));
+                Arc::new(VisibleMethods::merge(&join_all(each).await))
             }
         }
     }
 
-    /// What limits the caller's listing; `None` where there is no service that does.
+    /// Returns the methods that a prepared caller may see; `None` if no service restricts them.
     pub(crate) fn visible(&self, caller: &Caller) -> Option<Arc<VisibleMethods>> {
-        if !self.is_on() {
+        if !self.is_enabled() {
             return None;
         }
-        let seen = caller.visible.as_ref();
+        let prepared = caller.visible.as_ref();
         let names = self.services.iter().map(|service| &service.name);
-        if let Some(seen) = seen.filter(|seen| seen.names().eq(names.clone())) {
-            return Some(Arc::clone(seen));
+        if let Some(prepared) = prepared.filter(|prepared| prepared.services().eq(names.clone())) {
+            return Some(Arc::clone(prepared));
         }
-        let known = |name| seen.and_then(|seen| seen.of(name)).cloned().flatten();
-        Some(Arc::new(VisibleMethods::new(names.map(|name| (Arc::clone(name), known(name))))))
+        let list = |name| prepared.and_then(|prepared| prepared.of(name)).cloned().flatten();
+        Some(Arc::new(VisibleMethods::new(names.map(|name| (Arc::clone(name), list(name))))))
     }
 
-    /// Checks that the service that runs a method lists it for the caller. Fails with the reason, for the log.
-    pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), String> {
+    /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
+    pub(crate) fn check(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), String> {
         let Some(visible) = self.visible(caller) else { return Ok(()) };
         let name = caller.name();
         match visible.of(upstream) {
-            Some(None) => Err(format!(
-                "denied: it is not known what the service `{upstream}` lists for `{name}`"
-            )),
+            Some(None) => Err(format!("denied: no list of methods from `{upstream}` for `{name}`")),
             Some(Some(methods)) if !methods.contains(id) => {
-                Err(format!("denied: the service `{upstream}` does not list it for `{name}`"))
+                Err(format!("denied: `{upstream}` does not list the method for `{name}`"))
             }
             _ => Ok(()),
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn remembered(&self, name: &str) -> (u64, usize) {
-        self.service(name).map(|service| service.remembered()).unwrap_or_default()
-    }
-
-    fn service(&self, name: &str) -> Option<&Arc<Service>> {
+    fn service(&self, name: &str) -> Option<&Arc<MethodListCache>> {
         self.services.iter().find(|service| *service.name == *name)
     }
 
-    /// Takes a method from a caller whom the service denied it.
+    /// Hides a method from the caller if the error of a call says that the service denied it.
     pub(crate) async fn note_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
         if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
-            service.denied(caller, entry.id().as_str(), denial).await;
+            service.note_denial(caller, entry.id().as_str(), denial).await;
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sizes(&self, name: &str) -> (u64, usize) {
+        self.service(name).map(|service| service.sizes()).unwrap_or_default()
     }
 }
 
-/// Returns what an error says about the method being there for the caller.
 fn denial(error: &CallError) -> Option<Denial> {
     match error {
         CallError::Denied { .. } | CallError::Gone(..) => Some(Denial::Certain),
         CallError::Rpc(error) if error.code == METHOD_NOT_FOUND => Some(Denial::Certain),
-        // It may be about a scope of the credential, or about the arguments.
+        // The cause may be a scope of the credential, or the arguments.
         CallError::Forbidden(..) => Some(Denial::Possible),
         _ => None,
+    }
+}
+
+impl Gateway {
+    /// Looks up what services list for the caller, for one request. Waits up to two seconds for services
+    /// whose list is unknown.
+    ///
+    /// For unprepared callers, [`list`](Self::list), [`describe`](Self::describe) and
+    /// [`open_rpc`](Self::open_rpc) hide all methods of services that restrict what callers see;
+    /// [`call`](Self::call) prepares the caller itself. Without such services, this does nothing.
+    pub async fn prepare(&self, mut caller: Caller) -> Caller {
+        self.refresh_visible(&mut caller, FIRST_LIST_TIMEOUT).await;
+        caller
+    }
+
+    /// Like [`Self::prepare`], without waiting, for subscribers that are notified of changes.
+    pub(crate) async fn prepare_at_once(&self, mut caller: Caller) -> Caller {
+        self.refresh_visible(&mut caller, Duration::ZERO).await;
+        caller
+    }
+
+    async fn refresh_visible(&self, caller: &mut Caller, max_wait: Duration) {
+        let visibility = Arc::clone(&self.snapshot.load().visibility);
+        if visibility.is_enabled() {
+            caller.visible = Some(visibility.lookup(caller, max_wait).await);
+        }
+    }
+
+    /// Returns `true` if any service restricts what callers see.
+    pub(crate) fn has_visibility(&self) -> bool {
+        self.snapshot.load().visibility.is_enabled()
+    }
+
+    /// Like [`Self::prepare`], but borrows the caller if there is nothing to look up.
+    pub(crate) async fn prepared<'a>(&self, caller: &'a Caller) -> Cow<'a, Caller> {
+        if self.has_visibility() {
+            Cow::Owned(self.prepare(caller.clone()).await)
+        } else {
+            Cow::Borrowed(caller)
+        }
     }
 }

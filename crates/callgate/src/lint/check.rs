@@ -1,4 +1,4 @@
-//! What is looked for in a tool, or in a whole list, and the words for it.
+//! Checks of tools and lists, with their messages.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -8,73 +8,73 @@ use crate::model::schema::walk::{accepts, for_each_schema};
 use crate::model::tool::is_portable;
 use crate::model::tool_name::ToolName;
 
-/// So many names are told.
+/// Maximum number of names in a message.
 const MAX_NAMED: usize = 5;
 
-/// Something that a client may refuse. It prints as what is refused.
+/// A check for something that clients reject. `Display` prints what is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Check {
-    /// A name that is not up to 64 letters, digits, `_` and `-`.
+    /// Tool names other than 1 to 64 letters, digits, `_` and `-`.
     #[error("tool names other than 1 to 64 letters, digits, `_` and `-`")]
     NameForm,
-    /// A name that begins with a digit or `-`.
+    /// Tool names that begin with a digit or `-`.
     #[error("tool names that do not begin with a letter or `_`")]
     NameStart,
-    /// The names of server and tool, with what the client puts around them.
+    /// Length of server name and tool name together.
     #[error(
         "names of server and tool that have over {most} characters together{own}",
         own = if *around == 0 { String::new() } else { format!(", {around} of which are its own") }
     )]
     NameLength {
-        /// How many characters the client adds.
+        /// Number of characters that the client adds.
         around: usize,
-        /// How many there may be.
+        /// Maximum length.
         most: usize,
     },
-    /// A parameter's name that is not up to 64 letters, digits, `_`, `.` and `-`.
+    /// Parameter names other than 1 to 64 letters, digits, `_`, `.` and `-`.
     #[error("names of parameters other than 1 to 64 letters, digits, `_`, `.` and `-`")]
     PropertyNames,
-    /// One of these keywords at the root of the input schema.
+    /// Keywords at the root of the input schema.
     #[error("`{keywords}` at the root of an input schema", keywords = .0.join("`, `"))]
     AtRoot(&'static [&'static str]),
-    /// A root without `properties`.
+    /// Input schemas without `properties`.
     #[error("an input schema without `properties`")]
     RootProperties,
-    /// A list without `items`.
+    /// Arrays without `items`.
     #[error("a list without `items`")]
     Items,
     /// A `$ref`.
     #[error("`$ref`")]
     References,
-    /// An `enum` of something else than texts.
-    #[error("an `enum` of other values than texts")]
+    /// Values of `enum` other than strings.
+    #[error("an `enum` of values other than strings")]
     TextEnums,
-    /// Something else than JSON Schema 2020-12.
+    /// Schemas that are not JSON Schema 2020-12.
     #[error("schemas that are not JSON Schema 2020-12")]
     Dialect,
-    /// A description with more characters.
+    /// Maximum number of characters of a description.
     #[error("descriptions of over {0} characters")]
     DescriptionLength(usize),
-    /// More tools.
+    /// Maximum number of tools.
     #[error("over {0} tools")]
     ToolCount(usize),
-    /// A list with more tokens.
+    /// Maximum number of tokens of all tools.
     #[error("over {0} tokens for all tools")]
     ListTokens(usize),
 }
 
-/// A tool as clients get it.
+/// The checked parts of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LintedTool<'a> {
     pub(super) name: &'a str,
     pub(super) description: &'a str,
     pub(super) schema: &'a Value,
-    /// What the client calls the server.
+    /// Name of the server in the client's configuration.
     pub(super) server: &'a str,
 }
 
 impl Check {
-    /// A word for it, for programs.
+    /// Returns the machine-readable code.
     pub fn code(self) -> &'static str {
         match self {
             Self::NameForm => "name-form",
@@ -93,7 +93,7 @@ impl Check {
         }
     }
 
-    /// What is wrong with a tool, if it is.
+    /// Checks a tool. Returns the message if it fails.
     pub(super) fn of_tool(self, tool: &LintedTool<'_>) -> Option<String> {
         match self {
             Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.of_name(tool),
@@ -108,19 +108,19 @@ impl Check {
                 let is_missing = !tool.schema.get("properties").is_some_and(Value::is_object);
                 is_missing.then(|| "an input schema without `properties`; add `{}`".to_owned())
             }
-            Self::Items => {
-                in_places(tool.schema, "a list without `items`; say what is in it", |map| {
-                    accepts(map, "array") && !map.contains_key("items")
-                })
-            }
+            Self::Items => in_places(
+                tool.schema,
+                "an array without `items`; add the type of its items",
+                |map| accepts(map, "array") && !map.contains_key("items"),
+            ),
             Self::References => in_places(
                 tool.schema,
-                "a `$ref`, which some versions drop or refuse; if it is recursive, think of a flat form",
+                "a `$ref`, which some versions drop or refuse; if it is recursive, consider a flat form",
                 |map| map.contains_key("$ref"),
             ),
             Self::TextEnums => in_places(
                 tool.schema,
-                "an `enum` of other values than texts, which some versions refuse",
+                "an `enum` of values other than strings, which some versions refuse",
                 |map| {
                     let values = map.get("enum").and_then(Value::as_array);
                     values.is_some_and(|values| !values.iter().all(Value::is_string))
@@ -169,7 +169,7 @@ impl Check {
         }
     }
 
-    /// What is wrong with a whole list, if it is.
+    /// Checks the whole list. Returns the message if it fails.
     pub(super) fn of_list(self, totals: &Totals) -> Option<String> {
         match self {
             Self::ToolCount(most) if totals.tools > most => Some(format!(
@@ -195,7 +195,7 @@ fn property_names(schema: &Value) -> Option<String> {
     (!odd.is_empty()).then(|| format!("parameters named {}: {words}", named(&odd)))
 }
 
-/// What is found somewhere in a schema, with the parameters that it is found in.
+/// Reports `what` with the parameters whose schemas match.
 pub(super) fn in_places(
     schema: &Value,
     what: &str,
@@ -218,7 +218,7 @@ pub(super) fn in_places(
     Some(format!("in {}: {what}", named(&places)))
 }
 
-/// Names in a row, not too many.
+/// Formats up to [`MAX_NAMED`] names.
 pub(super) fn named(names: &[&str]) -> String {
     let shown = |name: &&str| {
         let short: String = name.chars().take(64).collect();

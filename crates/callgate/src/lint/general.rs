@@ -1,4 +1,4 @@
-//! What holds for every client.
+//! Checks that apply to every client.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::model::schema::walk::{depth, for_each_schema};
 use crate::model::tool::is_portable;
 use crate::wire::percent;
 
-/// A tool with more tokens takes the place of many.
+/// Maximum number of tokens of a tool without a warning.
 const LARGE_TOOL: usize = 5_000;
 
-/// Models lose their way in what is deeper.
+/// Maximum nesting depth without a note.
 const MAX_DEPTH: usize = 10;
 
-/// What was noticed when the tool was made.
+/// Converts findings of the catalog to problems.
 pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = Problem> {
     findings.iter().filter_map(move |finding| {
         let (level, code) = rank(finding)?;
@@ -25,7 +25,7 @@ pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = P
     })
 }
 
-/// How bad a finding is; `None` where the tool itself is looked at for the same, and better.
+/// Returns severity and code of a finding; `None` if another check reports it in more detail.
 fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
     Some(match finding {
         Finding::LongToolName(_) | Finding::UnportableProperty(_) => return None,
@@ -43,7 +43,7 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
     })
 }
 
-/// What is wrong with a tool, whoever its client is.
+/// Checks a tool.
 pub(super) fn of_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut say = |level, code, message: Option<String>| {
@@ -51,15 +51,14 @@ pub(super) fn of_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Probl
     };
     say(Level::Error, "lost-reference", lost_references(tool.schema));
     let is_empty = tool.description.trim().is_empty();
-    let words = "no description, which is all that a model has to choose by; write one";
+    let words = "no description, by which models choose tools; write one";
     say(Level::Warning, "no-description", is_empty.then(|| words.to_owned()));
     let weight = tokens(size);
-    let words = format!("about {weight} tokens; leave parameters out that nobody needs");
+    let words = format!("about {weight} tokens; remove unneeded parameters");
     say(Level::Warning, "large-tool", (weight > LARGE_TOOL).then_some(words));
     say(Level::Note, "undescribed-parameters", undescribed(tool.schema));
     let depth = depth(tool.schema);
-    let words =
-        format!("{depth} levels of schemas in each other; a flat form is easier for models");
+    let words = format!("{depth} nested levels in the schema; models handle flat schemas better");
     say(Level::Note, "deep-schema", (depth > MAX_DEPTH).then_some(words));
     say(Level::Note, "inner-property-names", inner_names(tool.schema));
     problems
@@ -69,15 +68,15 @@ pub(super) fn problem(id: &str, level: Level, code: &'static str, message: Strin
     Problem { method: Some(id.to_owned()), level, code, clients: Vec::new(), message }
 }
 
-/// References that lead out of the schema, or nowhere in it.
+/// Finds references that cannot be resolved within the schema.
 fn lost_references(schema: &Value) -> Option<String> {
-    in_places(schema, "a `$ref` that does not lead to a place in the same schema", |map| {
+    in_places(schema, "a `$ref` that cannot be resolved in the schema", |map| {
         let target = map.get("$ref").and_then(Value::as_str);
         let leads = |target: &str| match target.strip_prefix('#') {
             Some(pointer) if pointer.starts_with('/') => {
                 percent::decoded(pointer).is_some_and(|pointer| schema.pointer(&pointer).is_some())
             }
-            // The root, or an anchor.
+            // The root or an anchor.
             Some(_) => true,
             None => false,
         };
@@ -96,7 +95,7 @@ fn undescribed(schema: &Value) -> Option<String> {
     (!without.is_empty()).then(|| format!("no description of {}; write one", named(&without)))
 }
 
-/// Names below the root that no client is known to refuse, and some may.
+/// Finds nested property names that some clients may reject.
 fn inner_names(schema: &Value) -> Option<String> {
     let mut odd = BTreeSet::new();
     let mut is_root = true;
@@ -107,6 +106,6 @@ fn inner_names(schema: &Value) -> Option<String> {
         is_root = false;
     });
     let odd: Vec<&str> = odd.into_iter().collect();
-    let words = "not up to 64 letters, digits, `_`, `.` and `-`; some client may refuse that";
+    let words = "not up to 64 letters, digits, `_`, `.` and `-`; some clients may reject that";
     (!odd.is_empty()).then(|| format!("properties named {}: {words}", named(&odd)))
 }

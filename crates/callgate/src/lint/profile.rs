@@ -1,30 +1,30 @@
-//! What clients are known to refuse, as data.
+//! Known limitations of MCP clients.
 //!
-//! Each rule names where it was seen: a rule that nobody can point at is not here. Clients change; a rule
-//! that some versions of a client no longer have is a warning and no error.
+//! Each rule refers to a public report. A limitation that newer versions of a client no longer have is a
+//! warning.
 
 use super::Level;
 use super::check::Check;
 
-/// A client, or what several have in common.
+/// A client, or a group of clients with the same limitations.
 #[derive(Debug)]
 pub struct Profile {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Which clients it stands for.
+    /// The clients.
     pub title: &'static str,
-    /// What they refuse.
+    /// Limitations.
     pub rules: &'static [Rule],
 }
 
-/// Something that a client refuses.
+/// A limitation of a client.
 #[derive(Debug)]
 pub struct Rule {
-    /// What is looked for.
+    /// The check.
     pub check: Check,
-    /// How bad it is.
+    /// Severity.
     pub level: Level,
-    /// Where it was seen: issues of public repositories.
+    /// Issues in public repositories that report it.
     pub seen: &'static str,
 }
 
@@ -37,10 +37,10 @@ const fn warning(check: Check, seen: &'static str) -> Rule {
 }
 
 impl Profile {
-    /// All that there are.
+    /// All profiles.
     pub const ALL: &'static [Self] = &[GENERIC, CLAUDE, OPENAI, GEMINI, CURSOR, COPILOT];
 
-    /// By its name.
+    /// Finds a profile by name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|profile| profile.name == name)
     }
@@ -80,7 +80,7 @@ const OPENAI: Profile = Profile {
         error(Check::Items, "streamnative/streamnative-mcp-server#26, PrefectHQ/fastmcp#2464"),
         error(Check::ToolCount(128), "zed-industries/zed#32946"),
         warning(Check::References, "openai/codex#3152"),
-        // OpenAI itself has given it up (run-llama/llama_index#18784), others have not.
+        // OpenAI has removed this limit (run-llama/llama_index#18784), others have not.
         warning(Check::DescriptionLength(1024), "getsentry/sentry-mcp#106, higebu/3gpp-mcp#238"),
     ],
 };
@@ -91,7 +91,7 @@ const GEMINI: Profile = Profile {
     rules: &[
         error(Check::NameStart, "wonderwhy-er/DesktopCommanderMCP#79"),
         error(Check::Items, "DEEIX-AI/DEEIX-Chat#546"),
-        // Newer versions of the API know `$ref`, many clients still use the older form.
+        // Newer versions of the API support `$ref`; many clients use the older form.
         warning(
             Check::References,
             "google-gemini/gemini-cli#13326, pydantic/pydantic-ai#1598, zendev-sh/goai#39",
@@ -108,7 +108,7 @@ const CURSOR: Profile = Profile {
             Check::NameLength { around: 0, most: 59 },
             "ComposioHQ/composio#2788, PostHog/posthog#51483",
         ),
-        // Of all servers together; later versions say 80.
+        // For all servers together; later versions allow 80.
         warning(Check::ToolCount(40), "bun913/mcp-testrail#6, Snowflake-Labs/mcp#77"),
     ],
 };

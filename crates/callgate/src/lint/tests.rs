@@ -23,7 +23,7 @@ fn a_plain_tool_is_fine_with_every_client() {
 }
 
 #[test]
-fn d1_names_that_clients_refuse() {
+fn tool_names_that_clients_reject() {
     let named = |name: &str| {
         let schema = json!({"type": "object", "properties": {}});
         said_of(&json!({"name": name, "description": "A pet.", "inputSchema": schema}))
@@ -38,7 +38,7 @@ fn d1_names_that_clients_refuse() {
 }
 
 #[test]
-fn d3_names_of_parameters_and_of_what_is_in_them() {
+fn parameter_and_property_names_that_clients_reject() {
     let odd = json!({"type": "string", "description": "A hash."});
     let inner =
         json!({"type": "object", "description": "A block.", "properties": {"block no": odd}});
@@ -49,7 +49,7 @@ fn d3_names_of_parameters_and_of_what_is_in_them() {
 }
 
 #[test]
-fn d4_schemas_that_clients_refuse() {
+fn schemas_that_clients_reject() {
     insta::assert_debug_snapshot!(said(&json!({"type": "object", "oneOf": [{"required": ["a"]}]})));
     let list = |list: Value| {
         let filter =

@@ -1,8 +1,6 @@
-//! A call's arguments: parsed once, checked before anything runs, and put into the form that the
-//! upstream takes.
+//! Checking a call's arguments, and converting them to the parameters of the upstream.
 //!
-//! What a method expects is read back from its check schema on the first call and kept as a
-//! [`CompiledInput`], shared by methods with equal schemas.
+//! The check schema of a method is compiled on its first call. Methods with equal schemas share the result.
 
 mod problem;
 #[cfg(test)]
@@ -26,26 +24,26 @@ use crate::wire::strict_json;
 
 pub use problem::ArgumentsError;
 
-/// So many plans are kept; one takes some 4 KiB.
+/// Maximum number of compiled schemas; one takes about 4 KiB.
 const MAX_PLANS: u64 = 10_000;
-/// Up to this size, and where the schema is not recursive, every problem is told in detail. The
-/// validator gathers all of them at once, for every branch of a union: with more, a small call could
-/// cost minutes and gigabytes. That arguments are wrong is found quickly in any case.
+/// Maximum size of arguments whose errors are reported in detail, in bytes. The validator collects the
+/// errors of every branch of a union, so that a small call with large arguments or a recursive schema could
+/// take minutes and gigabytes. Finding out that arguments are invalid is always fast.
 const MAX_EXPLAINED: usize = 16 * 1024;
 
-/// How an upstream takes its parameters.
+/// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParamStyle {
-    /// As an object.
+    /// By name, as an object.
     #[default]
     Named,
-    /// As a list, in the order of the signature.
+    /// By position, as an array in the order of the signature.
     Positional,
 }
 
 impl ParamStyle {
-    /// The word for it in the registry.
+    /// Returns the name in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Named => "name",
@@ -69,39 +67,38 @@ impl std::str::FromStr for ParamStyle {
     }
 }
 
-/// How an upstream takes a call's arguments.
+/// Form in which an upstream expects parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ParamFormat {
     pub(crate) style: ParamStyle,
-    /// Whether null for an optional parameter that does not take null counts as absent.
+    /// Treats `null` as absent for optional parameters that do not allow `null`.
     pub(crate) null_is_absent: bool,
 }
 
-/// Arguments by name, not yet checked.
 type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 
-/// What a method takes, ready for use.
+/// A method's compiled check schema.
 #[derive(Debug)]
 pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
     schema: Value,
     is_recursive: bool,
-    /// A validator for each parameter, made when first needed.
+    /// One validator per parameter, compiled on first use.
     parts: OnceLock<Vec<(String, jsonschema::Validator)>>,
 }
 
 #[derive(Debug)]
 struct CompiledParam {
-    /// The advertised name.
+    /// Advertised name.
     name: String,
-    /// The method's own name.
+    /// Name that the method itself uses.
     wire: String,
     default: Option<Box<str>>,
-    /// `"name":default`, under the method's own name.
+    /// `"name":default` with the method's own name.
     default_member: Option<Box<str>>,
     accepts_null: bool,
-    /// Whether the items of its list are parameters by themselves, by position.
+    /// Whether the items of the array are separate parameters when sent by position.
     is_rest: bool,
 }
 
@@ -120,12 +117,12 @@ impl CompiledParam {
     }
 }
 
-/// A member of an object, as JSON.
 fn member(name: &str, value: &str) -> String {
     format!("{}:{value}", Value::from(name))
 }
 
-/// The plan that a method last had, so that it need not be looked for by its whole schema.
+/// Weak reference from a catalog entry to its compiled schema, which saves a cache lookup by the whole
+/// schema.
 #[derive(Debug, Default)]
 pub(crate) struct CachedInput(ArcSwapWeak<CompiledInput>);
 
@@ -135,7 +132,7 @@ impl Clone for CachedInput {
     }
 }
 
-/// Plans by check schema.
+/// Compiled schemas by check schema.
 #[derive(Debug)]
 pub(crate) struct InputCache {
     cache: Cache<Bytes, Arc<CompiledInput>>,
@@ -148,7 +145,7 @@ impl Default for InputCache {
 }
 
 impl InputCache {
-    /// The plan of a check schema; `seen` is where the method keeps the last one.
+    /// Returns the compiled check schema. `cached` is the entry's reference to it.
     pub(crate) fn get(
         &self,
         seen: &CachedInput,
@@ -162,7 +159,7 @@ impl InputCache {
             Some(plan) => plan,
             None => {
                 let plan = Arc::new(CompiledInput::compile(&check_schema)?);
-                // A copy, so that the cache does not keep a whole catalog alive.
+                // A copy, since a slice would keep the whole catalog alive.
                 self.cache.insert(Bytes::copy_from_slice(&check_schema), Arc::clone(&plan));
                 plan
             }
@@ -190,8 +187,8 @@ impl CompiledInput {
         })
     }
 
-    /// Checks `arguments` and writes the upstream's `params`. Where nothing has to be added, moved
-    /// or renamed, the bytes are those that came.
+    /// Checks the arguments and returns the upstream's `params`. Borrows the input if nothing has to be
+    /// added, reordered or renamed.
     pub(crate) fn params<'a>(
         &self,
         raw: Option<&'a RawValue>,
@@ -225,8 +222,7 @@ impl CompiledInput {
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
 
-    /// Arguments that are right and need no more than defaults behind them: most are, and are read only
-    /// once.
+    /// Fast path for valid arguments that need at most defaults: parses them only once.
     fn pass<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
         let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
         let is_renamed = |param: &CompiledParam| {
@@ -252,7 +248,7 @@ impl CompiledInput {
         RawValue::from_string(text).ok().map(Cow::Owned)
     }
 
-    /// Whether null can only mean that the parameter is absent: it is optional, and does not take null.
+    /// Returns `true` if the parameter is optional and does not allow `null`.
     fn is_meaningless_null(&self, name: &str) -> bool {
         let mut parts = self.parts().iter();
         !self.is_required(name)
@@ -268,7 +264,7 @@ impl CompiledInput {
         self.parts.get_or_init(|| self.compile_parts())
     }
 
-    /// A list whose last items are those of one parameter, as an object.
+    /// Converts an array whose last items belong to a rest parameter to an object.
     fn gather_rest(&self, raw: &RawValue) -> Option<Box<RawValue>> {
         let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
         let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
@@ -316,8 +312,8 @@ impl CompiledInput {
         Err(self.explain_briefly(&object))
     }
 
-    /// A renamed parameter is known by its advertised name only: under its own it would pass the
-    /// check as something unknown, and reach the method all the same.
+    /// Rejects the original names of renamed parameters. They would pass the check as unknown properties
+    /// and still reach the method.
     fn refuse_wire_names(&self, named: &Named<'_>) -> Result<(), ArgumentsError> {
         let is_foreign = |name: &str| {
             self.params.iter().any(|param| param.wire == name && param.name != name)
@@ -329,7 +325,7 @@ impl CompiledInput {
         }
     }
 
-    /// Names the arguments that are wrong, one check for each and no more.
+    /// Lists invalid arguments with one check for each.
     fn explain_briefly(&self, object: &Value) -> ArgumentsError {
         let required = self.schema.get("required").and_then(Value::as_array);
         let missing = required.into_iter().flatten().filter_map(Value::as_str);
@@ -377,7 +373,7 @@ impl CompiledInput {
         if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {
             return Err(ArgumentsError::unknown(unknown));
         }
-        // All are known, so there are no more of them than parameters.
+        // All names are known, so there are at most as many as parameters.
         let given = |param: &CompiledParam| {
             named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
         };
@@ -406,7 +402,7 @@ impl CompiledInput {
     }
 }
 
-/// What is between the brackets of a list.
+/// Returns the text between the brackets of an array.
 fn items(list: &str) -> &str {
     let items = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
     items.map_or(list, str::trim)

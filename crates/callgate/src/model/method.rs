@@ -1,4 +1,4 @@
-//! What a JSON-RPC method is: its id, parameters, texts, safety, requirement and upstream.
+//! Methods of an application: id, parameters, safety, requirement and upstream.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::model::schema::normalise;
 use crate::model::schema::walk::references;
 use crate::model::type_expr::{TypeError, TypeExpr};
 
-/// The upstream of functions in this process.
+/// Name of the upstream for functions in this process.
 pub const LOCAL: &str = "local";
 
-/// A method of an application, as code or the registry defines it.
+/// A method of an application, defined in code or in the registry.
 ///
 /// ```
 /// use callgate::Mask;
@@ -46,32 +46,31 @@ pub struct Method {
     pub(crate) param_style: Option<ParamStyle>,
 }
 
-/// A method's id, such as `cache.rebuild`: 1 to 255 characters, none of them a control character,
-/// no white space at the ends.
+/// Id of a method, such as `cache.rebuild`: 1 to 255 characters, without control characters and outer white
+/// space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodId(Arc<str>);
 
-/// Whether calling a method changes anything.
+/// Whether calls have side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Safety {
-    /// It only reads.
+    /// Calls only read.
     ReadOnly,
-    /// It creates, changes, deletes or has another effect.
+    /// Calls create, change or delete data, or have other effects.
     Destructive,
 }
 
-/// What a method takes.
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
     Params(Vec<Param>),
-    /// A schema for all arguments at once, and what to show of it where that differs.
+    /// A schema for all arguments, and the advertised schema if it differs.
     Schema {
         check: Value,
         advertised: Option<Value>,
     },
 }
 
-/// A parameter.
+/// A parameter of a method.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Param {
@@ -82,69 +81,69 @@ pub struct Param {
     pub(crate) default: Option<Value>,
 }
 
-/// What a parameter or a result holds.
+/// Type of a parameter or result.
 #[derive(Debug, Clone)]
 pub(crate) enum ValueType {
     Type(TypeExpr),
     Schema(Value),
 }
 
-/// Why a definition cannot become a tool. The method is quarantined, the others are served.
+/// Why a definition is invalid. The method is not served; others are.
 #[derive(Debug, Error)]
 pub enum DefinitionError {
-    /// The id is empty, too long or has control characters.
+    /// The id is not valid.
     #[error("the id `{0}` is not 1 to 255 characters without control characters or outer space")]
     Id(String),
-    /// A type does not parse.
+    /// A type expression is not valid.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// Two parameters have one name.
+    /// Two parameters have the same name.
     #[error("two parameters are named `{0}`")]
     DuplicateParam(String),
-    /// Two fields of a class have one name.
+    /// Two fields of a class have the same name.
     #[error("two fields are named `{0}`")]
     DuplicateField(String),
-    /// A name that cannot be a parameter's or a field's.
+    /// The name of a parameter or field is not valid.
     #[error("`{0}` is not a name for a parameter or a field")]
     ParamName(String),
-    /// Something that should be a JSON Schema.
+    /// The value is not a JSON Schema.
     #[error("expected a JSON Schema (an object), found `{0}`")]
     NotASchema(String),
-    /// An input schema whose root is not an object.
+    /// The root of the input schema is not of type `object`.
     #[error("the input schema must be of type `object`, found `{0}`")]
     InputNotAnObject(String),
-    /// A schema that does not compile.
+    /// The schema does not compile.
     #[error("the schema is not valid: {0}")]
     InvalidSchema(String),
-    /// A schema nested too deeply.
+    /// The schema is nested too deeply.
     #[error("the schema is nested more than 64 levels deep")]
     SchemaTooDeep,
-    /// A tool of more than 4 GiB.
+    /// The tool is larger than 4 GiB.
     #[error("the definition is too large")]
     TooLarge,
-    /// An `x-mcp-header` that would make clients drop the tool.
+    /// An `x-mcp-header` annotation is invalid; clients would drop the tool.
     #[error("`x-mcp-header` {0}")]
     Header(String),
-    /// A `$ref` that leads nowhere, or outside.
+    /// A `$ref` cannot be resolved.
     #[error(
         "`$ref` to `{0}`, which is neither in the schema's `$defs` nor a class of the registry"
     )]
     Reference(String),
-    /// The tool name is not one, or is another method's.
+    /// The tool name is invalid or already used.
     #[error("the tool name `{0}` {1}")]
     ToolName(String, &'static str),
-    /// Another method has the same id.
+    /// The id is used twice.
     #[error("another definition has the id `{0}`")]
     DuplicateId(String),
-    /// An id that JSON-RPC keeps for itself.
+    /// The id is reserved by JSON-RPC.
     #[error("the id `{0}` begins with `rpc.`, which JSON-RPC keeps for itself")]
     Reserved(String),
-    /// A value that another part of the program read, with what is wrong about it.
+    /// A value is invalid.
     #[error("{place}: {problem}")]
     Value {
-        /// Where it stands, such as a column.
+        /// Where the value was found, such as a column.
         place: String,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
     },
 }
@@ -161,14 +160,14 @@ pub struct InvalidMethod {
 }
 
 impl DefinitionError {
-    /// A wrong value at a named place.
+    /// Creates a [`DefinitionError::Value`].
     pub fn value(place: impl Into<String>, problem: impl fmt::Display) -> Self {
         Self::Value { place: place.into(), problem: problem.to_string() }
     }
 }
 
 impl Method {
-    /// A method without parameters, open to every caller, on the upstream [`LOCAL`].
+    /// Creates a method without parameters on the upstream [`LOCAL`], open to every caller.
     pub fn new(id: MethodId) -> Self {
         Self {
             id,
@@ -185,34 +184,34 @@ impl Method {
         }
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn id(&self) -> &MethodId {
         &self.id
     }
 
-    /// What callers need.
+    /// Returns the requirement for callers.
     pub fn requirement(&self) -> &Requirement {
         &self.requirement
     }
 
-    /// The name of the upstream that runs it.
+    /// Returns the name of the upstream.
     pub fn upstream_name(&self) -> &Arc<str> {
         &self.upstream
     }
 
-    /// Sets the title for people.
+    /// Sets the title.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Sets the description; agents see little else.
+    /// Sets the description, by which agents choose tools.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Adds a parameter behind those that are there.
+    /// Appends a parameter.
     pub fn param(mut self, param: Param) -> Self {
         match &mut self.input {
             Input::Params(params) => params.push(param),
@@ -221,7 +220,7 @@ impl Method {
         self
     }
 
-    /// Sets a schema for all arguments at once, in place of parameters.
+    /// Sets a schema for all arguments, which replaces the parameters.
     pub fn input_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
         let (check, advertised) = normalise::input(schema)?;
         compile(&check)?;
@@ -229,8 +228,8 @@ impl Method {
         Ok(self)
     }
 
-    /// The same, but advertised exactly as it is: with `$schema`, and with unions at the root, for
-    /// which some clients drop every tool of a server.
+    /// Like [`Self::input_schema`], but the schema is advertised unchanged, with `$schema` and unions at
+    /// the root, for which some clients drop all tools of a server.
     pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(schema.clone())?;
         if let Input::Schema { check, advertised } = &mut method.input {
@@ -239,7 +238,7 @@ impl Method {
         Ok(method)
     }
 
-    /// Sets a schema for the check, and another to advertise.
+    /// Sets different schemas for the check and for clients.
     #[cfg(feature = "macros")]
     pub(crate) fn input_schemas(
         self,
@@ -271,19 +270,19 @@ impl Method {
         Ok(self)
     }
 
-    /// Says whether calls change anything.
+    /// Sets whether calls have side effects.
     pub fn safety(mut self, safety: Safety) -> Self {
         self.safety = Some(safety);
         self
     }
 
-    /// Sets the annotations that pass through to clients.
+    /// Sets annotations that are sent to clients.
     pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// Adds a section and the mask that a caller needs on it; all that are added must hold.
+    /// Requires a mask on a section, in addition to earlier ones.
     pub fn requires(
         mut self,
         section: impl Into<crate::access::Section>,
@@ -293,32 +292,32 @@ impl Method {
         self
     }
 
-    /// Sets what callers need, in place of all that [`Self::requires`] added.
+    /// Replaces the requirement, including earlier [`Self::requires`].
     pub fn with_requirement(mut self, requirement: Requirement) -> Self {
         self.requirement = requirement;
         self
     }
 
-    /// Sets the upstream that runs it.
+    /// Sets the upstream that runs the method.
     pub fn upstream(mut self, name: impl Into<Arc<str>>) -> Self {
         self.upstream = name.into();
         self
     }
 
-    /// Sets the tool name, without the prefix, that was chosen or given before.
+    /// Sets the tool name without the prefix.
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.tool_name = Some(name.into());
         self
     }
 
-    /// Says how it takes its parameters, where that is not how its upstream takes them.
+    /// Overrides how the upstream takes parameters.
     pub fn param_style(mut self, style: ParamStyle) -> Self {
         self.param_style = Some(style);
         self
     }
 }
 
-/// Checks that a schema from outside compiles; those made here do.
+/// Compiles a schema.
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, DefinitionError> {
     jsonschema::draft202012::new(schema).map_err(|error| {
         let place = error.instance_path().as_str();
@@ -327,7 +326,7 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, Definitio
     })
 }
 
-/// Compiles the schema of a property by itself, with the definitions of the schema that it is in.
+/// Compiles the schema of a property with the `$defs` of its root.
 pub(crate) fn compile_property(
     property: &Value,
     definitions: Option<&Value>,
@@ -340,7 +339,7 @@ pub(crate) fn compile_property(
 }
 
 impl Param {
-    /// A required parameter.
+    /// Creates a required parameter.
     pub fn new(name: impl Into<String>, ty: TypeExpr) -> Self {
         Self {
             name: name.into(),
@@ -351,14 +350,14 @@ impl Param {
         }
     }
 
-    /// A required parameter with a schema of its own, which may not use `$ref`.
+    /// Creates a required parameter from a JSON Schema without `$ref`.
     pub fn with_schema(name: impl Into<String>, schema: Value) -> Result<Self, DefinitionError> {
         let mut schema = normalise::subschema(schema)?;
         compile(&schema)?;
         if let Some(target) = references(&schema).first() {
             return Err(DefinitionError::Reference((*target).to_owned()));
         }
-        // One place for a default, whoever says it.
+        // The default is kept in one place only.
         let default = schema.as_object_mut().and_then(|schema| schema.shift_remove("default"));
         Ok(Self { ty: ValueType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
     }
@@ -369,15 +368,15 @@ impl Param {
         self
     }
 
-    /// Makes it optional, without a default.
+    /// Makes the parameter optional, without a default.
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    /// Makes it optional, with what stands for it when it is absent.
+    /// Makes the parameter optional, with a default.
     pub fn default(mut self, value: Value) -> Self {
-        // In PHP, `string $x = null` takes null.
+        // In PHP, `string $x = null` accepts null.
         if let (Value::Null, ValueType::Type(ty)) = (&value, &mut self.ty) {
             *ty = std::mem::replace(ty, TypeExpr::Mixed).or_null();
         }
@@ -385,19 +384,19 @@ impl Param {
         self
     }
 
-    /// The name that the method knows it by.
+    /// Returns the method's own name of the parameter.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether a call must have it.
+    /// Returns `true` if the parameter has no default and is not optional.
     pub fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
 }
 
 impl MethodId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -432,7 +431,7 @@ impl Borrow<str> for MethodId {
 }
 
 impl Safety {
-    /// The word for it in the registry and on the command line.
+    /// Returns the name in the registry and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",

@@ -1,18 +1,18 @@
-//! The scope that an OAuth credential lacks, as a service names it.
+//! OAuth scopes that a service requires.
 
 use std::fmt;
 
-/// Maximum length of a scope that is repeated to a caller.
+/// Maximum length of a scope.
 const MAX_LENGTH: usize = 200;
 
-/// One or more scope tokens of OAuth with a space between, such as `content:read content:write`.
+/// Space-separated OAuth scope tokens, such as `content:read content:write`.
 ///
-/// Only what RFC 6749 allows in a scope token is in it, so it can stand in a header and in a text.
+/// Contains only the characters that RFC 6749 allows, so it is safe in headers and texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthScope(String);
 
 impl OAuthScope {
-    /// Takes the scope tokens of a text, up to 200 characters; `None` if there is none.
+    /// Parses scope tokens, up to 200 characters. Returns `None` if there are none.
     pub fn parse(text: &str) -> Option<Self> {
         let mut scope = String::new();
         for token in text.split(' ').filter(|token| is_token(token)) {
@@ -27,7 +27,7 @@ impl OAuthScope {
         (!scope.is_empty()).then_some(Self(scope))
     }
 
-    /// The tokens.
+    /// Returns the tokens, separated by spaces.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! JSON Schema 2020-12 of a [`TypeExpr`] and of a method's arguments.
+//! JSON Schema 2020-12 for a [`TypeExpr`] and for a method's arguments.
 //!
-//! The same type has two schemas that differ in one point, see [`Purpose`]. Schemas that come from
-//! outside are brought to the same form by [`normalise`].
+//! Each type has a schema for clients and one for the check, see [`Purpose`]. [`normalise`] converts
+//! foreign schemas to the same form.
 
 pub(crate) mod inline;
 pub(crate) mod normalise;
@@ -19,28 +19,28 @@ use crate::model::method::{Param, ValueType};
 use crate::model::type_expr::{Literal, TypeExpr};
 use crate::model::types::{Resolved, TypeDefinition, Types};
 
-/// What a schema is for.
+/// Use of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Shown to clients.
+    /// Advertised to clients.
     Advertise,
-    /// Arguments are checked against it. PHP's `array` is advertised as an object, but a list is
-    /// as good; and a renamed parameter carries its own name under [`WIRE_NAME`].
+    /// Checks arguments. PHP's `array` is advertised as an object but also accepts a list, and renamed
+    /// parameters have their original name under [`WIRE_NAME`].
     Check,
 }
 
-/// The keyword under which a check schema keeps the name that the method itself knows.
+/// Keyword of check schemas for the original name of a renamed parameter.
 pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 
-/// The keyword of a last parameter, a list, whose items are parameters by themselves where they go by
-/// position: for methods that take any number of them. It is not advertised.
+/// Keyword of a last parameter of type array whose items are separate parameters when sent by position, for
+/// variadic methods. Not advertised.
 pub const REST_PARAM: &str = "x-callgate-rest";
 
-/// A parameter and the name that it is advertised under.
+/// Advertised name and parameter.
 pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
 
 impl Types {
-    /// Returns the JSON Schema of `ty`, with the classes that it names taken from these.
+    /// Returns the JSON Schema of `ty`, with these definitions of classes.
     ///
     /// ```
     /// use callgate::model::{TypeExpr, Types};
@@ -73,7 +73,7 @@ impl Types {
     }
 }
 
-/// Writes types as schemas.
+/// Converts types to schemas.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
     types: &'a Types,
@@ -159,7 +159,7 @@ impl Writer<'_> {
         schema
     }
 
-    /// All members are advertised: `oneOf`, or `anyOf` where a value can be of two of them.
+    /// Advertises all members: as `oneOf`, or as `anyOf` if their types overlap.
     fn union(self, members: &[TypeExpr]) -> Value {
         let (mut literals, mut others) = (Vec::new(), Vec::new());
         for member in members {
@@ -184,7 +184,7 @@ impl Writer<'_> {
         with(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
     }
 
-    /// Returns the JSON types of a type's values as a set of bits.
+    /// Returns the JSON types of a type's values as a bit set.
     fn kinds(self, ty: &TypeExpr) -> u8 {
         match ty {
             TypeExpr::Int { .. } | TypeExpr::Float => kind("number"),
@@ -194,7 +194,7 @@ impl Writer<'_> {
             TypeExpr::Literal(literal) => kind(json_type_of(literal)),
             TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
             TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
-            // The check takes a list for it, and the advertised form must not differ in kind.
+            // The check also accepts a list, and both schemas must have the same form.
             TypeExpr::Array => kind("object") | kind("array"),
             TypeExpr::Class(name) => match self.types.resolve(name) {
                 Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
@@ -235,7 +235,7 @@ impl Writer<'_> {
         schema
     }
 
-    /// Adds `$defs`, for the classes that are not written inline.
+    /// Adds `$defs` for classes that are not inlined.
     fn with_definitions<'t>(
         self,
         mut schema: Value,
@@ -252,8 +252,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` for PHP's `[]` as the default of an `array`, which is advertised as an object: it
-/// would contradict its own type.
+/// Returns `true` for PHP's `[]` as the default of an `array`, which would contradict the advertised type
+/// `object`.
 fn is_empty_map(param: &Param, default: &Value) -> bool {
     matches!(param.ty, ValueType::Type(TypeExpr::Array))
         && default.as_array().is_some_and(Vec::is_empty)
@@ -274,7 +274,7 @@ fn put(schema: &mut Value, keyword: &str, value: Value) {
     }
 }
 
-/// Sets the description, if there is one, behind all other keywords.
+/// Sets a non-empty description as the last keyword.
 fn described(mut schema: Value, description: &str) -> Value {
     if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
         members.shift_remove("description");
@@ -283,7 +283,7 @@ fn described(mut schema: Value, description: &str) -> Value {
     schema
 }
 
-/// Returns the schema of an object with these properties, each with whether it is required.
+/// Returns an object schema for `(name, schema, is_required)` properties.
 fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Value {
     let mut required = Vec::new();
     let properties: Map<String, Value> = properties
@@ -298,7 +298,7 @@ fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Va
     if required.is_empty() { schema } else { with(schema, "required", Value::Array(required)) }
 }
 
-/// Returns the schema of a choice between exact values.
+/// Returns the schema of an enumeration.
 fn choices(literals: &[&Literal]) -> Value {
     let mut types: Vec<Value> = Vec::new();
     for name in literals.iter().map(|literal| Value::from(json_type_of(literal))) {
@@ -325,7 +325,7 @@ fn json_type_of(literal: &Literal) -> &'static str {
     }
 }
 
-/// Returns the bit of a JSON type. An integer is a number.
+/// Returns the bit of a JSON type. Integers are numbers.
 fn kind(name: &str) -> u8 {
     match name {
         "string" => 1,

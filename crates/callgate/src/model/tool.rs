@@ -1,4 +1,4 @@
-//! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
+//! Serialization of a [`Method`] as a tool.
 
 mod header;
 mod format;
@@ -21,24 +21,24 @@ pub(crate) use header::HeaderParam;
 #[cfg(feature = "bridge")]
 pub(crate) use header::{KEYWORD as HEADER_KEYWORD, params as header_params};
 
-/// Names that the REST face's own paths have; a method called so has no URL of its own.
+/// Reserved paths of the REST endpoint. A method with one of these ids has no URL.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 
-/// A tool as the REST face shows it, where its parts are, and what else its calls need.
+/// A tool as JSON in the REST format, with the data that calls need.
 #[derive(Debug)]
 pub(crate) struct SerializedTool {
     pub(crate) bytes: Bytes,
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
-    /// The arguments that modern clients repeat in headers.
+    /// Arguments that clients repeat in HTTP headers.
     pub(crate) headers: Box<[HeaderParam]>,
-    /// The schema that arguments are checked against, where it is not the advertised one.
+    /// Check schema, if it differs from the advertised one.
     pub(crate) check: Option<Box<[u8]>>,
     pub(crate) safety: Safety,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Writes `method` as a tool of the REST face (the newest format, with the id as the name).
+/// Serializes a method in the REST format: the newest MCP format with the id as the name.
 pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, DefinitionError> {
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
@@ -86,15 +86,15 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     })
 }
 
-/// Appends a value as JSON: texts and JSON values can be written, and a `Vec` takes them.
+/// Appends a value as JSON. Writing texts and JSON values to a `Vec` cannot fail.
 pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }
 
-/// A schema that the method has itself, or that is made from its types.
+/// A schema borrowed from the method, or generated from its types.
 type MethodSchema<'a> = Cow<'a, Value>;
 
-/// Returns the advertised input schema, and the one of the check where that differs.
+/// Returns the advertised schema, and the check schema if it differs.
 fn input_schemas<'m>(
     method: &'m Method,
     types: &Types,
@@ -136,15 +136,15 @@ fn input_schemas<'m>(
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
-/// Whether the check's schema can be another than the advertised one: most are not, and need not
-/// be written to find that out.
+/// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most
+/// methods.
 fn may_be_checked_otherwise(name: &str, param: &Param) -> bool {
     let ValueType::Type(ty) = &param.ty else { return name != param.name };
     name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
 }
 
-/// Some model APIs refuse a whole request over one property name outside of
-/// `^[a-zA-Z0-9_.-]{1,64}$`, so such a name is advertised in another form.
+/// Returns the advertised names of parameters. Some model APIs reject a request with a property name
+/// outside of `^[a-zA-Z0-9_.-]{1,64}$`.
 fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionError> {
     let mut own: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
     own.sort_unstable();
@@ -169,7 +169,7 @@ fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionE
     Ok(names.collect())
 }
 
-/// A form of `name` that clients take and that is not yet taken.
+/// Returns an unused name that clients accept.
 pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
     let plain: String = name.chars().map(portable).take(60).collect();
     let mut name = plain.clone();
@@ -182,7 +182,7 @@ pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// Why the advertised schema is not the one that is checked against.
+/// Reports why the advertised schema differs from the check schema.
 fn note_what_differs(check: &Value, findings: &mut Vec<Finding>) {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     findings.extend(properties.filter_map(|(name, property)| {
@@ -219,8 +219,8 @@ fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'
     }
 }
 
-/// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,
-/// and of `mixed` and unknown classes nothing is known.
+/// Returns `true` if results are known to match the type: PHP's `array` can be `{}` or `[]`, and the values
+/// of `mixed` and undefined classes are unknown.
 fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
     let says_nothing = |ty: &TypeExpr| {
         ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
@@ -230,7 +230,8 @@ fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
         && !types.fields_in(ty).any(|field| says_nothing(&field.ty))
 }
 
-/// Both hints are always there, and the method's safety beats what its annotations say.
+/// Writes the annotations. Both hints are always present, and the declared safety overrides the
+/// annotations.
 fn write_annotations(method: &Method, out: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Safety {
     let hinted = hinted_safety(&method.annotations, findings);
     let safety = method.safety.or(hinted).unwrap_or_else(|| {

@@ -1,9 +1,8 @@
-//! Tool names: how a method's id becomes a name that every MCP client takes.
+//! Tool names: names that all MCP clients accept, derived from method ids.
 //!
-//! The name is the prefix, `__` and the id, each foreign character turned to `_`. An id that needs
-//! no change keeps its name. Changed ids that meet, and names over the limit, are cut and get a
-//! short hash of the id. A name once given stays: the registry remembers those that are not simply
-//! the id, and they are handed in again here.
+//! A tool name is the prefix, `__` and the id, with other characters replaced by `_`. Names that collide or
+//! are too long are truncated and end with a short hash of the id. The registry stores generated names, so
+//! that they do not change.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,20 +15,20 @@ use crate::model::method::DefinitionError;
 
 const MAX_LENGTH: usize = 64;
 const SEPARATOR: &str = "__";
-/// `_` and eight letters: 40 bits of the id's SHA-256.
+/// `_` and eight letters, which are 40 bits of the id's SHA-256.
 const HASH_LENGTH: usize = 9;
 
-/// A name that matches `^[a-zA-Z0-9_-]{1,64}$`.
+/// A tool name; matches `^[a-zA-Z0-9_-]{1,64}$`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Stands in until names are given; never served.
+    /// Placeholder until names are assigned.
     pub(crate) fn unassigned() -> Self {
         Self(Arc::from("_"))
     }
@@ -46,24 +45,24 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// What stands before every tool name: nothing, or up to 40 of `[a-zA-Z0-9_-]`.
+/// Prefix of all tool names: empty, or up to 40 of `[a-zA-Z0-9_-]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefix(String);
 
 impl Prefix {
     const MAX_LENGTH: usize = 40;
 
-    /// The prefix, without the separator.
+    /// Returns the prefix without the separator.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A whole name from its part behind the prefix.
+    /// Adds the prefix to a name.
     fn before(&self, local: &str) -> String {
         if self.0.is_empty() { local.to_owned() } else { format!("{}{SEPARATOR}{local}", self.0) }
     }
 
-    /// The part of a whole name behind the prefix.
+    /// Removes the prefix from a tool name.
     pub fn strip<'a>(&self, name: &'a ToolName) -> &'a str {
         let name = name.as_str();
         if self.0.is_empty() {
@@ -95,17 +94,17 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// A method that needs a name.
+/// A method to assign a name to.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRequest<'a> {
-    /// Its id.
+    /// Id of the method.
     pub id: &'a str,
-    /// The name behind the prefix that it was given before, or that a person chose.
+    /// Stored or chosen name, without the prefix.
     pub given: Option<&'a str>,
 }
 
-/// Gives each method its name, or says why it can have none. The ids must differ. `reserved` are
-/// names behind the prefix that methods have which are not served now.
+/// Assigns a name to each method, or an error. Ids must be unique. `reserved` are names, without the
+/// prefix, of methods that are not served now.
 ///
 /// ```
 /// use callgate::model::{NameRequest, tool_names};
@@ -131,7 +130,7 @@ pub fn tool_names<'r>(
         }
     };
     name_open(&mut |id| id.chars().all(is_plain).then(|| prefix.before(id)));
-    // Of those that are left, the ones that no other wants to be called like.
+    // Of the remaining ids, only those whose plain name is unique.
     let mut wanted: HashMap<String, usize> = HashMap::new();
     name_open(&mut |id| {
         *wanted.entry(plain(id)).or_default() += 1;
@@ -147,8 +146,8 @@ pub fn tool_names<'r>(
     names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
 }
 
-/// Returns a remembered or chosen name, or why it cannot be used. `None` where it no longer fits behind
-/// a longer prefix: then the method gets another.
+/// Returns a stored or chosen name, or why it is invalid. `None` if it is too long with the prefix; the
+/// method then gets a generated name.
 fn given_name(
     prefix: &Prefix,
     local: &str,
@@ -163,12 +162,12 @@ fn given_name(
     fits.then(|| take(whole, taken).ok_or_else(|| error("is another method's")))
 }
 
-/// Returns the name, if it is one and nobody has it yet.
+/// Returns the name if it is valid and unused.
 fn take(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
     ToolName::parse(name).filter(|name| taken.insert(name.clone()))
 }
 
-/// Cut, with the id's hash behind it.
+/// Returns a truncated name with the hash of the id.
 fn hashed(prefix: &Prefix, id: &str) -> String {
     let mut name = prefix.before(&plain(id));
     name.truncate(MAX_LENGTH - HASH_LENGTH);

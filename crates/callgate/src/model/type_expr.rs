@@ -1,12 +1,11 @@
-//! The type notation of PHP signatures and doc comments, parsed and printed.
+//! Type notation of PHP signatures and doc comments.
 //!
-//! `int`, `?string`, `int[]`, `A|B`, `list<T>`, `array<string, T>`, `array{id: int, name?: string}`,
-//! `'asc'|'desc'`, `Plugin\Model\User[]`. A [`TypeExpr`] is always in normal form: unions are flat
-//! and without duplicates, null stands outside of them as [`TypeExpr::Nullable`], and what PHP
-//! writes in several ways (`T[]`, `list<T>`, `array<int, T>`) is one thing here. So printing and
-//! parsing are inverse on the values of this type, while a text may come back in another spelling.
+//! Examples: `int`, `?string`, `int[]`, `A|B`, `list<T>`, `array<string, T>`, `array{id: int, name?:
+//! string}`, `'asc'|'desc'`, `Plugin\Model\User[]`. A [`TypeExpr`] is in normal form: unions are flat
+//! without duplicates, null is outside of unions as [`TypeExpr::Nullable`], and equivalent notations
+//! (`T[]`, `list<T>`, `array<int, T>`) are equal. Parsing a printed type returns the same value.
 //!
-//! What the types mean as JSON Schema is in [`crate::model::schema`].
+//! [`crate::model::schema`] converts types to JSON Schema.
 
 mod parse;
 #[cfg(test)]
@@ -21,7 +20,7 @@ use serde_json::{Number, Value};
 
 pub use parse::TypeError;
 
-/// A type as a method declares it for a parameter, a field or its result.
+/// Type of a parameter, a field or a result.
 ///
 /// ```
 /// use callgate::model::TypeExpr;
@@ -34,9 +33,9 @@ pub use parse::TypeError;
 pub enum TypeExpr {
     /// `int`, with bounds for `int<0, 100>` and `positive-int`.
     Int {
-        /// The smallest value, if bounded.
+        /// Minimum.
         min: Option<i64>,
-        /// The largest value, if bounded.
+        /// Maximum.
         max: Option<i64>,
     },
     /// `float`.
@@ -49,9 +48,9 @@ pub enum TypeExpr {
     Null,
     /// `mixed`: any value.
     Mixed,
-    /// `array` with nothing said of its elements: a map, and on the way in also a list.
+    /// `array` without element types: a map. Arguments may also be lists.
     Array,
-    /// `object`, `stdClass`: an object with nothing said of its properties.
+    /// `object`, `stdClass`: an object with unknown properties.
     Object,
     /// One exact value: `'asc'`, `3`, `true`.
     Literal(Literal),
@@ -59,19 +58,19 @@ pub enum TypeExpr {
     List(Box<TypeExpr>),
     /// `array<string, T>`.
     Map(Box<TypeExpr>),
-    /// `array{int, string}`: a list of a fixed length; never empty.
+    /// `array{int, string}`: an array of fixed length; never empty.
     Tuple(Vec<TypeExpr>),
     /// `array{id: int, name?: string}`.
     Shape(Vec<Field>),
-    /// A class, by name; the registry may define what it holds.
+    /// A class, which the registry may define.
     Class(ClassName),
-    /// `?T`, `T|null`; never of `mixed`, `null` or another nullable.
+    /// `?T`, `T|null`; never contains `mixed`, `null` or another nullable.
     Nullable(Box<TypeExpr>),
-    /// `A|B`: two or more, flat, without duplicates and without null.
+    /// `A|B`: two or more members, flat, without duplicates and null.
     Union(Vec<TypeExpr>),
 }
 
-/// One exact value in a type.
+/// A literal value in a type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// `'asc'`
@@ -82,18 +81,18 @@ pub enum Literal {
     Bool(bool),
 }
 
-/// A field of a shape.
+/// Field of an array shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// The key.
+    /// Name of the key.
     pub name: String,
-    /// Whether the key may be absent: `name?: string`.
+    /// Whether the key may be absent, as in `name?: string`.
     pub optional: bool,
-    /// What the key holds.
+    /// Type of the value.
     pub ty: TypeExpr,
 }
 
-/// The name of a class, with its namespace and without a leading backslash.
+/// Class name with namespace, without a leading backslash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassName(Arc<str>);
 
@@ -101,7 +100,7 @@ impl TypeExpr {
     /// `int` without bounds.
     pub const INT: Self = Self::Int { min: None, max: None };
 
-    /// The union of `members` in normal form.
+    /// Returns the union of `members` in normal form.
     pub fn union_of(members: impl IntoIterator<Item = Self>) -> Self {
         let mut flat = Vec::new();
         let mut null = false;
@@ -119,13 +118,13 @@ impl TypeExpr {
         if null { Self::Nullable(Box::new(union)) } else { union }
     }
 
-    /// This type or null, in normal form.
+    /// Returns the nullable form of this type.
     #[must_use]
     pub fn or_null(self) -> Self {
         Self::union_of([self, Self::Null])
     }
 
-    /// Whether a value can be of this type, as far as its kind tells; used to find wrong defaults.
+    /// Returns `true` if the kind of a value matches this type; used to find invalid defaults.
     pub(crate) fn may_hold(&self, value: &Value) -> bool {
         match self {
             Self::Int { .. } => value.is_i64() || value.is_u64(),
@@ -148,7 +147,7 @@ impl TypeExpr {
         }
     }
 
-    /// Whether `holds` is true of this type or of one inside it.
+    /// Returns `true` if `holds` is true for this type or a nested one.
     pub(crate) fn any<'a>(&'a self, holds: &mut dyn FnMut(&'a Self) -> bool) -> bool {
         holds(self)
             || match self {
@@ -161,7 +160,7 @@ impl TypeExpr {
             }
     }
 
-    /// Calls `visit` with each class that this type names, itself and nested ones.
+    /// Calls `visit` for each class in this type.
     pub fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
         self.any(&mut |part| {
             if let Self::Class(name) = part {
@@ -198,9 +197,9 @@ impl FromStr for TypeExpr {
 }
 
 impl ClassName {
-    /// A class name such as `Plugin\Model\User`; a leading backslash is dropped.
+    /// Parses a class name such as `Plugin\Model\User`. A leading backslash is dropped.
     ///
-    /// `None` where the text is not a class name.
+    /// Returns `None` if the text is not a class name.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix('\\').unwrap_or(text);
         let is_segment = |segment: &str| {
@@ -210,17 +209,17 @@ impl ClassName {
         (name.len() <= 255 && name.split('\\').all(is_segment)).then(|| Self(name.into()))
     }
 
-    /// A name made by this library for a part of a class's own schema.
+    /// Returns a generated name for a definition inside of the class's schema.
     pub(crate) fn part_of(&self, part: &str) -> Self {
         Self(format!("{self}-{part}").into())
     }
 
-    /// The whole name.
+    /// Returns the full name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name without its namespace.
+    /// Returns the name without the namespace.
     pub fn short(&self) -> &str {
         self.0.rsplit('\\').next().unwrap_or(&self.0)
     }
@@ -257,7 +256,7 @@ impl fmt::Display for TypeExpr {
             Self::Map(inner) => write!(f, "array<string, {inner}>"),
             Self::Tuple(members) => write!(f, "array{{{}}}", joined(members, ", ")),
             Self::Shape(fields) => write!(f, "array{{{}}}", joined(fields, ", ")),
-            // A class that is called like a type of another kind is told from it by the backslash.
+            // A leading backslash distinguishes a class from a type of the same name.
             Self::Class(name)
                 if ClassName::parse(name.as_str()).is_some()
                     && name.as_str().parse().as_ref() != Ok(self) =>

@@ -1,9 +1,8 @@
-//! Named object types: what the registry says that a class holds.
+//! Classes that the registry defines.
 //!
-//! A class is defined by its fields or by a JSON Schema of its own. Clients tend to drop `$ref`, so
-//! a class is written inline wherever that ends and stays small; a recursive one, and one whose
-//! inlined form is large, is written once under `$defs` and referred to. Which is which is settled
-//! here, when the definitions are read.
+//! A class is defined by fields or by a JSON Schema. Many clients ignore `$ref`, so classes are inlined
+//! unless they are recursive or large; those are written to `$defs`. This is decided when the definitions
+//! are loaded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,54 +14,54 @@ use crate::model::schema::walk::{for_each_reference_mut, nodes, references};
 use crate::model::tool::is_portable;
 use crate::model::type_expr::{ClassName, TypeExpr};
 
-/// Inlined forms with more nodes than this go to `$defs`.
+/// Maximum number of nodes of an inlined definition.
 pub(crate) const MAX_INLINE_NODES: usize = 200;
 
-/// What references to classes begin with.
+/// Prefix of references.
 const DEFINITIONS: &str = "#/$defs/";
 
-/// The definitions of classes, checked and linked.
+/// Validated definitions of classes.
 #[derive(Debug, Default)]
 pub struct Types {
     definitions: BTreeMap<ClassName, TypeDefinition>,
-    /// The classes that each definition names, as they are defined.
+    /// Defined classes that each definition refers to.
     edges: HashMap<ClassName, Vec<ClassName>>,
     by_reference: HashSet<ClassName>,
 }
 
-/// What a class holds.
+/// Definition of a class.
 #[derive(Debug, Clone)]
 pub enum TypeDefinition {
-    /// Its properties, in order.
+    /// Properties in order.
     Fields(Vec<TypeField>),
-    /// A JSON Schema of its own. `#/$defs/Name` names a part of it or another class.
+    /// A JSON Schema. `#/$defs/Name` refers to a definition in it or to another class.
     Schema(Value),
 }
 
-/// A property of a class, under its name in JSON.
+/// A property of a class.
 #[derive(Debug, Clone)]
 pub struct TypeField {
-    /// The name in JSON (Festi's `JsonProperty`), not that of the PHP property.
+    /// Name in JSON (Festi's `JsonProperty`), not of the PHP property.
     pub name: String,
-    /// What it holds.
+    /// Type of the value.
     pub ty: TypeExpr,
-    /// For the agent; may be empty.
+    /// Description for agents; may be empty.
     pub description: String,
-    /// Whether it must be there.
+    /// Whether the property is required.
     pub required: bool,
 }
 
-/// How a class is to be written at the place that names it.
+/// How a class is written where it is used.
 #[derive(Debug)]
 pub(crate) enum Resolved<'a> {
     Inline(&'a TypeDefinition),
-    /// Under this key of `$defs`.
+    /// Key in `$defs`.
     Reference(String),
     Undefined,
 }
 
 impl Types {
-    /// Links `definitions`; those that are wrong are left out and come back with the reason.
+    /// Validates definitions. Returns invalid ones with the reason.
     pub fn new(
         definitions: impl IntoIterator<Item = (ClassName, TypeDefinition)>,
     ) -> (Self, Vec<(ClassName, DefinitionError)>) {
@@ -93,8 +92,8 @@ impl Types {
         (types, rejected)
     }
 
-    /// Takes a class's own schema in: its `$defs` become classes of their own, so that the schema
-    /// can stand anywhere inside of another.
+    /// Adds a class's schema. Its `$defs` become separate classes, so that the schema can be nested in
+    /// others.
     fn adopt_schema(
         &mut self,
         name: &ClassName,
@@ -102,7 +101,7 @@ impl Types {
         known: &HashSet<ClassName>,
     ) -> Result<(), DefinitionError> {
         let mut schema = normalise::subschema(schema)?;
-        // It cannot be compiled here, since what it refers to may be defined elsewhere.
+        // References to other classes cannot be resolved yet, so the schema is not compiled.
         jsonschema::draft202012::meta::validate(&schema)
             .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
         let parts = match schema.as_object_mut().and_then(|root| root.shift_remove("$defs")) {
@@ -143,7 +142,7 @@ impl Types {
         Ok(())
     }
 
-    /// A class whose schema refers to a rejected one is rejected with it, and so on.
+    /// Rejects classes that refer to rejected ones, repeatedly.
     fn reject_dangling(&mut self, rejected: &mut Vec<(ClassName, DefinitionError)>) {
         loop {
             let keys: HashSet<String> = self.definitions.keys().map(key_of).collect();
@@ -194,8 +193,8 @@ impl Types {
         }
     }
 
-    /// How many nodes the inlined form of a class has; too large a class becomes a reference, and so
-    /// does one at the end of a chain that would be too large in any case.
+    /// Returns the number of nodes of the inlined form. Classes that are too large, or at the end of a long
+    /// chain, become references.
     fn measure(
         &mut self,
         name: &ClassName,
@@ -227,12 +226,12 @@ impl Types {
         size
     }
 
-    /// Returns the classes that a class names, as they are defined.
+    /// Returns the classes that a class refers to.
     fn named_by(&self, name: &ClassName) -> impl Iterator<Item = &ClassName> {
         self.edges.get(name).into_iter().flatten()
     }
 
-    /// Returns these classes and all that they name, directly or through others.
+    /// Returns these classes and all classes that they refer to.
     fn reached<'a>(
         &'a self,
         roots: impl Iterator<Item = &'a ClassName>,
@@ -247,7 +246,7 @@ impl Types {
         reached
     }
 
-    /// Returns the defined classes that types name, directly or through others.
+    /// Returns the defined classes that types refer to, directly or indirectly.
     fn classes_in<'t>(
         &self,
         types: impl IntoIterator<Item = &'t TypeExpr>,
@@ -261,8 +260,8 @@ impl Types {
         self.reached(named.into_iter())
     }
 
-    /// By the whole name; else by the short one, which is how a definition without a namespace
-    /// serves a class with one.
+    /// Finds a definition by the full name, then by the short name: a definition without namespace applies
+    /// to classes in any namespace.
     fn lookup(&self, name: &ClassName) -> Option<(&ClassName, &TypeDefinition)> {
         self.definitions
             .get_key_value(name)
@@ -279,7 +278,7 @@ impl Types {
         }
     }
 
-    /// Everything that must stand under `$defs` for `roots` to be complete, by key.
+    /// Returns the `$defs` that `roots` need, by key.
     pub(crate) fn definitions_for<'t>(
         &self,
         roots: impl IntoIterator<Item = &'t TypeExpr>,
@@ -289,7 +288,7 @@ impl Types {
         referred.filter_map(|name| Some((key_of(name), self.definitions.get(name)?))).collect()
     }
 
-    /// Returns the fields of all classes that `ty` names, directly or through others.
+    /// Returns the fields of all classes that `ty` refers to.
     pub(crate) fn fields_in(&self, ty: &TypeExpr) -> impl Iterator<Item = &TypeField> {
         let definitions = self.classes_in([ty]).into_iter();
         definitions.filter_map(|name| self.definitions.get(name)).flat_map(|definition| {
@@ -300,13 +299,13 @@ impl Types {
         })
     }
 
-    /// The fields of classes, directly or through others, whose names clients may refuse.
+    /// Returns names of fields that clients may reject.
     pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
         let names = self.fields_in(ty).map(|field| &field.name);
         names.filter(|name| !is_portable(name)).cloned().collect()
     }
 
-    /// The classes that `ty` names, directly or through fields, and nobody defined.
+    /// Returns undefined classes that `ty` refers to, directly or through fields.
     pub(crate) fn undefined_in(&self, ty: &TypeExpr) -> BTreeSet<ClassName> {
         let mut undefined = BTreeSet::new();
         for ty in self.fields_in(ty).map(|field| &field.ty).chain([ty]) {
@@ -333,7 +332,8 @@ fn check_fields(fields: &[TypeField]) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// The key under `$defs`, which must also do in a URI: `-` is in no class name, so it can set apart.
+/// Returns the key in `$defs`, which must be valid in a URI. `-` is not part of class names, so escapes are
+/// unambiguous.
 fn key_of(name: &ClassName) -> String {
     let mut key = String::with_capacity(name.as_str().len());
     for c in name.as_str().chars() {
@@ -350,7 +350,7 @@ fn plain(part: &str) -> String {
     part.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-/// Returns the keys under `$defs` that a schema refers to.
+/// Returns the keys in `$defs` that a schema refers to.
 fn keys_in(schema: &Value) -> impl Iterator<Item = &str> {
     references(schema).into_iter().filter_map(|target| target.strip_prefix(DEFINITIONS))
 }

@@ -1,4 +1,4 @@
-//! Putting a [`Callgate`] together.
+//! Configuration of a [`Callgate`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::upstream::Upstream;
 use crate::upstream::budget::DEFAULT_IN_FLIGHT_BYTES;
 use crate::upstream::local::{Local, MethodFunction};
 
-/// What is to be served, and how.
+/// Builder of a [`Callgate`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {
@@ -49,17 +49,17 @@ pub struct Builder {
     http: super::http::HttpSettings,
 }
 
-/// Why there is nothing to serve.
+/// The configuration is invalid.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// Definitions that are wrong, all of them.
+    /// All invalid methods.
     #[error("{} method(s) cannot be served: {}", .0.len(), sentences(.0))]
     Methods(Vec<InvalidMethod>),
-    /// Two prompts, two resources or two upstreams are called the same.
+    /// Two prompts, resources or upstreams have the same name.
     #[error("there are two {0} `{1}`")]
     Duplicate(&'static str, String),
-    /// A key for sessions could not be made.
-    #[error("the system has no random numbers")]
+    /// No session key could be generated.
+    #[error("the system returned no random numbers")]
     Random(#[from] getrandom::Error),
 }
 
@@ -68,19 +68,19 @@ fn sentences(invalid: &[InvalidMethod]) -> String {
 }
 
 impl Builder {
-    /// What clients are told that the server is called; `callgate` unless said.
+    /// Sets the server's name. Defaults to `callgate`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.server_name = name.into();
         self
     }
 
-    /// The version that clients are told.
+    /// Sets the server's version.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.settings.server_version = version.into();
         self
     }
 
-    /// All settings at once, in place of those that were said before.
+    /// Replaces all settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
@@ -96,19 +96,19 @@ impl Builder {
         self
     }
 
-    /// Adds functions whose methods are written by hand.
+    /// Adds functions whose methods are defined by hand.
     pub fn local(mut self, local: Local) -> Self {
         self.local.extend(local);
         self
     }
 
-    /// Adds what runs methods elsewhere, such as a [`Forward`](crate::upstream::forward::Forward), under the name
-    /// that methods know it by.
+    /// Adds an upstream, such as a [`Forward`](crate::upstream::forward::Forward), under the name that
+    /// methods use.
     pub fn upstream(self, name: impl Into<Arc<str>>, upstream: impl Upstream + 'static) -> Self {
         self.shared_upstream(name, Arc::new(upstream))
     }
 
-    /// The same, with an upstream that is used elsewhere too.
+    /// Like [`Self::upstream`], for an upstream that is also used elsewhere.
     pub fn shared_upstream(
         mut self,
         name: impl Into<Arc<str>>,
@@ -118,19 +118,19 @@ impl Builder {
         self
     }
 
-    /// Adds methods that run on such an upstream, which each of them names.
+    /// Adds methods that run on other upstreams.
     pub fn upstream_methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.upstream_methods.extend(methods);
         self
     }
 
-    /// Adds all that a type offers, with this value as its state.
+    /// Adds the methods, prompts and resources of a type, with `plugin` as their state.
     #[cfg(feature = "macros")]
     pub fn plugin(self, plugin: impl Plugin) -> Self {
         self.shared_plugin(Arc::new(plugin))
     }
 
-    /// The same, for a value that others have too.
+    /// Like [`Self::plugin`], for a value that is also used elsewhere.
     #[cfg(feature = "macros")]
     pub fn shared_plugin(self, plugin: Arc<impl Plugin>) -> Self {
         let items = plugin.items();
@@ -151,33 +151,32 @@ impl Builder {
         self
     }
 
-    /// Lets clients be told when a resource changes
-    /// ([`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated)).
+    /// Lets clients subscribe to resources ([`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated)).
     #[cfg(feature = "macros")]
     pub fn resource_subscriptions(mut self) -> Self {
         self.local_resources.can_subscribe = true;
         self
     }
 
-    /// Offers the prompts of a type of one's own, in place of functions.
+    /// Sets an implementation of prompts, instead of functions.
     pub fn prompts_of(mut self, prompts: impl Prompts + 'static) -> Self {
         self.services.prompts = Some(Arc::new(prompts));
         self
     }
 
-    /// Offers the resources of a type of one's own, in place of functions.
+    /// Sets an implementation of resources, instead of functions.
     pub fn resources_of(mut self, resources: impl Resources + 'static) -> Self {
         self.services.resources = Some(Arc::new(resources));
         self
     }
 
-    /// Offers completion of the arguments of prompts and resources.
+    /// Sets the completion of arguments of prompts and resources.
     pub fn completion(mut self, completion: impl Complete + 'static) -> Self {
         self.services.completion = Some(Arc::new(completion));
         self
     }
 
-    /// Lets methods run on as tasks, which are kept here.
+    /// Enables tasks, which are stored in `tasks`.
     pub fn tasks(mut self, tasks: impl TaskStore + 'static) -> Self {
         self.services.tasks = Some(Arc::new(tasks));
         self
@@ -189,31 +188,31 @@ impl Builder {
         self
     }
 
-    /// How long a call may take; 30 seconds unless said.
+    /// Sets the time limit of calls. Defaults to 30 seconds.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = Some(timeout);
         self
     }
 
-    /// How many bytes the results of all calls may have together, from when they are read until the replies
-    /// are sent; 256 MiB unless said. Results up to 64 KiB are not counted.
+    /// Sets the maximum size of the results of all calls in memory, in bytes. Defaults to 256 MiB. Results
+    /// up to 64 KiB are not counted.
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.max_in_flight_bytes = Some(bytes);
         self
     }
 
-    /// The legacy sessions: with a key of your own they outlive the process, and are good on each of
-    /// several servers. Unless said, there is a new key on each start.
+    /// Sets the sessions of legacy clients. With a fixed key they survive restarts and are valid on several
+    /// servers. By default, a new key is generated on each start.
     pub fn sessions(mut self, sessions: Sessions) -> Self {
         self.sessions = Some(sessions);
         self
     }
 
-    /// Checks everything that was said.
+    /// Builds the server.
     ///
     /// # Errors
     ///
-    /// When definitions are wrong: all methods of which that is so are named.
+    /// Fails if methods are invalid, and names all of them.
     pub fn build(self) -> Result<Callgate, BuildError> {
         let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
         let methods = self.local.methods().iter().chain(&self.upstream_methods);
@@ -269,19 +268,19 @@ impl Builder {
     }
 }
 
-/// Says what would surprise the author.
+/// Logs warnings about the methods.
 fn warn(catalog: &Catalog, methods: &[Method]) {
     for method in methods {
         let id = method.id();
         if method.description.is_empty() {
-            tracing::warn!("method `{id}` has no description, by which agents decide");
+            tracing::warn!("method `{id}` has no description, by which agents choose tools");
         }
         let Some(entry) = catalog.by_id(id.as_str()) else { continue };
         let wanted = method.tool_name.clone().unwrap_or_else(|| plain(id.as_str()));
         let name = catalog.prefix().strip(entry.name());
         if name != wanted {
             tracing::warn!(
-                "method `{id}` is the tool `{name}`, since `{wanted}` is taken or too long; say `tool_name`"
+                "method `{id}` is the tool `{name}`, since `{wanted}` is taken or too long; set `tool_name`"
             );
         }
         for finding in entry.findings() {
@@ -314,7 +313,7 @@ fn first_twice(mut names: impl Iterator<Item = String>) -> Option<String> {
 
 #[cfg(feature = "http")]
 impl Builder {
-    /// Who callers are, by their credentials.
+    /// Sets how callers are authenticated.
     pub fn authenticate(
         mut self,
         authenticate: impl crate::transport::http::Authenticate + 'static,
@@ -323,40 +322,40 @@ impl Builder {
         self
     }
 
-    /// Refuses everything but health and discovery without a credential.
+    /// Requires a credential for everything except health and discovery.
     pub fn require_auth(mut self) -> Self {
         self.http.options.require_auth = true;
         self
     }
 
-    /// Lets [`serve`](Callgate::serve) listen where other machines can reach it although callers need no
-    /// credential.
+    /// Allows [`serve`](Callgate::serve) to listen on addresses that other machines can reach, without
+    /// credentials.
     pub fn allow_anonymous(mut self) -> Self {
         self.http.allow_anonymous = true;
         self
     }
 
-    /// Names of this server, beside those of this machine and addresses; `*` is any.
+    /// Adds host names of this server; `*` allows all. Local names and IP addresses are always allowed.
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
-    /// Pages that may call, beside those of this machine and this server's own: `https://…`, or `*`.
+    /// Adds origins of web pages that may call: `https://…`, or `*`. Local pages and the server's own are
+    /// always allowed.
     pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_origins.extend(origins.into_iter().map(Into::into));
         self
     }
 
-    /// All limits and permissions of HTTP at once, in place of those that were said before; but where
-    /// [`require_auth`](Self::require_auth) was said, a credential stays required.
+    /// Replaces all HTTP options; [`require_auth`](Self::require_auth) stays in effect.
     pub fn http_options(mut self, options: crate::transport::http::HttpOptions) -> Self {
         let require_auth = self.http.options.require_auth || options.require_auth;
         self.http.options = crate::transport::http::HttpOptions { require_auth, ..options };
         self
     }
 
-    /// What [`serve`](Callgate::serve) allows.
+    /// Sets the limits of [`serve`](Callgate::serve).
     pub fn server_limits(mut self, limits: crate::transport::http::ServerLimits) -> Self {
         self.http.limits = limits;
         self

@@ -1,7 +1,7 @@
-//! Types whose functions are methods, with the state that they share.
+//! Types whose functions are methods and share state.
 //!
-//! [`methods`] before an `impl` makes the type a [`Plugin`]; of its functions, those with `#[method]`,
-//! `#[prompt]` or `#[resource]` are offered, and the others are left alone.
+//! The attribute [`methods`] on an `impl` block makes the type a [`Plugin`]. Functions in it with
+//! `#[method]`, `#[prompt]` or `#[resource]` are registered.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,20 +29,20 @@ use crate::mcp::features::prompt_function::PromptFunction;
 use crate::mcp::features::resource_function::ResourceFunction;
 use crate::upstream::local::MethodFunction;
 
-/// Makes a type a [`Plugin`]: goes before its `impl`.
+/// Makes a type a [`Plugin`]; an attribute of an `impl` block.
 pub use callgate_macros::methods;
 
-/// A type whose functions are methods, as [`methods`] makes it.
+/// A type whose functions are methods; implemented by [`methods`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin",
     note = "put `#[plugin::methods]` before an `impl {Self}`, and `#[method(…)]` before functions in it"
 )]
 pub trait Plugin: Send + Sync + 'static {
-    /// What it offers.
+    /// Returns the methods, prompts and resources.
     fn items(self: Arc<Self>) -> PluginItems;
 }
 
-/// What a [`Plugin`] offers.
+/// The methods, prompts and resources of a [`Plugin`].
 #[derive(Debug, Default)]
 pub struct PluginItems {
     pub(crate) methods: Vec<MethodFunction>,
@@ -72,7 +72,7 @@ impl PluginItems {
         self
     }
 
-    /// What it has of methods, for a [`Local`](crate::upstream::local::Local).
+    /// Returns the methods, for a [`Local`](crate::upstream::local::Local).
     pub fn into_methods(self) -> Vec<MethodFunction> {
         self.methods
     }

@@ -1,8 +1,8 @@
-//! How much of results is in memory at once, over all calls (D28).
+//! Limit on the memory for results of all calls.
 //!
-//! A call has a [`BudgetReservation`]. What is read of its result is counted there, and is given back when the reply has
-//! been sent. Where that would be more than all may have together, the call fails: to wait for others, who may
-//! wait as well, could last forever.
+//! Each call has a [`BudgetReservation`], which grows while its result is read and is released when the
+//! reply is sent. If the budget is exhausted, the call fails: waiting for other calls, which may wait as
+//! well, could deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,26 +12,26 @@ use thiserror::Error;
 
 use crate::access::{Principal, Share, Shares};
 
-/// How much all results may have together unless told otherwise.
+/// Default limit for all results, in bytes.
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// A result up to this is not counted: their number is bounded by that of connections, and to count each would
-/// cost more than it tells.
+/// Results up to this size are not counted: the number of connections limits them, and counting each would
+/// be slower.
 const SMALL: usize = 64 << 10;
 
-/// Results that would need more memory than there is for all of them.
+/// The results of all calls would exceed the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("results in memory would have more than {0} bytes together")]
+#[error("the results of all calls would exceed {0} bytes")]
 pub struct BudgetExceeded(pub usize);
 
-/// The result of a call, as far as it is in memory. Its bytes are given back when this is dropped.
+/// Memory reserved for the result of a call. Released on drop.
 #[derive(Debug)]
 pub struct BudgetReservation {
     share: Share,
     bytes: AtomicUsize,
 }
 
-/// Of a call that shares with no other.
+/// A reservation without a limit.
 impl Default for BudgetReservation {
     fn default() -> Self {
         Self::new(&Shares::new(usize::MAX), Principal::Unknown)
@@ -43,7 +43,7 @@ impl BudgetReservation {
         Self { share: budget.empty(principal), bytes: AtomicUsize::new(0) }
     }
 
-    /// Counts further bytes, if there is room for them.
+    /// Reserves additional bytes.
     pub fn add(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         let before = self.bytes.load(Ordering::Relaxed);
         let now = before.saturating_add(bytes);
@@ -61,12 +61,12 @@ impl BudgetReservation {
         Self { share: self.share.another(), bytes: AtomicUsize::new(0) }
     }
 
-    /// Counts a result of which a part may have been counted.
+    /// Extends the reservation to at least `bytes`.
     pub(crate) fn at_least(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.add(bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
     }
 
-    /// The same bytes, which are given back when the last copy of them is gone.
+    /// Ties the reservation to `bytes`: it is released when the last copy is dropped.
     pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
         if counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
@@ -75,7 +75,7 @@ impl BudgetReservation {
     }
 }
 
-/// A reply with the count of the result in it.
+/// Bytes with their reservation.
 struct ReservedBytes {
     bytes: Bytes,
     _hold: BudgetReservation,

@@ -1,4 +1,4 @@
-//! Why a call has no result, and what of it is logged.
+//! Errors of calls.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -11,49 +11,48 @@ use crate::model::arguments::ArgumentsError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::wire::jsonrpc::RpcError;
 
-/// A tool that is not there for this caller, whether it exists or not.
+/// The tool does not exist, or the caller is not allowed to use it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Tool '{0}' not found or access denied")]
 pub struct NotFound(pub String);
 
-/// Why a call has no result: what upstreams return, and what each endpoint renders.
+/// Error of a call, returned by upstreams and rendered by each endpoint.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// Unknown, or not for this caller.
+    /// The tool does not exist or is not allowed.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// A form of call that is for read-only methods only.
+    /// The method is not read-only, and the kind of request allows only read-only methods.
     #[error("Tool '{0}' is not read-only")]
     NotReadOnly(String),
-    /// Refused before anything ran.
+    /// The arguments are invalid; the method did not run.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
-    /// The method's own error, with a message for the caller.
+    /// An error of the method, for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The request itself fails: over MCP the client gets an error instead of a result that tells of
-    /// one.
+    /// The request fails: MCP clients get an error instead of a result with `isError`.
     #[error(transparent)]
     Protocol(RpcError),
-    /// The service says that the caller may not use the method. Over REST and JSON-RPC it looks unknown.
+    /// The service denied access. REST and JSON-RPC report an unknown method.
     #[error("{not_found}")]
     Denied {
-        /// What is shown in place of the reason.
+        /// Error for REST and JSON-RPC.
         not_found: NotFound,
-        /// What the service says.
+        /// Error of the service.
         #[source]
         reason: Box<RpcError>,
     },
-    /// The service has no such method any more. Over REST and JSON-RPC it looks unknown.
+    /// The method no longer exists at the service. REST and JSON-RPC report an unknown method.
     #[error("{0}")]
     Gone(NotFound, CallFailure),
-    /// The service wants the caller to log in, or with another credential.
+    /// The service requires a credential, or another one.
     #[error("{0}")]
     Unauthorized(CallFailure),
-    /// The caller lacks a permission at the service, or the scope that it names.
+    /// The caller lacks a permission or the named scope at the service.
     #[error("{0}")]
     Forbidden(CallFailure, Option<OAuthScope>),
-    /// Something broke.
+    /// Any other failure.
     #[error("{0}")]
     Failed(CallFailure),
 }
@@ -62,16 +61,16 @@ pub enum CallError {
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct CallFailure {
-    /// For the caller: what is wrong, and what to do.
+    /// Message for the caller, with the remedy.
     pub message: Cow<'static, str>,
-    /// For the log only.
+    /// Details for the log.
     pub detail: Box<dyn StdError + Send + Sync>,
-    /// The id under which the log has the details. The gateway sets it.
+    /// Id of the log entry, set by the gateway.
     pub error_id: String,
 }
 
 impl CallFailure {
-    /// A failure that is not logged yet.
+    /// Creates a failure that is not logged yet.
     pub fn new(
         message: impl Into<Cow<'static, str>>,
         detail: impl Into<Box<dyn StdError + Send + Sync>>,
@@ -79,7 +78,7 @@ impl CallFailure {
         Self { message: message.into(), detail: detail.into(), error_id: String::new() }
     }
 
-    /// Logs the details under an id, which the caller is told.
+    /// Logs the details under `error_id`.
     pub(crate) fn log(&mut self, caller: &Caller, method: &str, error_id: String) {
         let mut chain = self.detail.to_string();
         let mut next = self.detail.source();
@@ -93,22 +92,22 @@ impl CallFailure {
 }
 
 impl CallError {
-    /// Something broke of which the caller hears only that.
+    /// Creates a failure with a generic message for the caller.
     pub fn failed(detail: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Failed(CallFailure::new("Tool execution failed", detail))
     }
 
-    /// The service says that the caller may not use a method.
+    /// Creates a [`CallError::Denied`].
     pub fn denied(method: &str, reason: RpcError) -> Self {
         Self::Denied { not_found: NotFound(method.to_owned()), reason: reason.into() }
     }
 
-    /// Arguments that passed the check and are still not what the method takes.
+    /// Creates an error for arguments that passed the check but do not deserialize.
     pub fn arguments(problem: String) -> Self {
         Self::Arguments(ArgumentsError::one(problem))
     }
 
-    /// Logs what only the log may know, under an id that the caller is told.
+    /// Logs details that are not sent to the caller, under `error_id`.
     #[must_use]
     pub(crate) fn logged(mut self, caller: &Caller, method: &str, error_id: String) -> Self {
         match &mut self {

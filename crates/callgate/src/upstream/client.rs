@@ -1,7 +1,7 @@
-//! The client behind a call: what a method can tell it while it runs, and what it can ask it.
+//! The client of a call, which a method can notify and ask.
 //!
-//! A method puts notifications and requests into a channel; what answers the call takes them out, in the
-//! way of the client's revision.
+//! A method queues notifications and requests in a channel. The MCP layer sends them in the form of the
+//! client's revision.
 
 mod capability;
 mod channel;
@@ -20,8 +20,7 @@ pub use capability::Capability;
 pub(crate) use capability::{Capabilities, TASKS_EXTENSION};
 pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 
-/// The client behind a call. A call that came without one has a client that hears nothing and cannot
-/// be asked.
+/// The client of a call. Calls over REST have a client that ignores notifications and cannot be asked.
 #[derive(Debug, Clone, Default)]
 pub struct Client(Option<Arc<CallChannel>>);
 
@@ -30,7 +29,7 @@ impl Client {
         Self(channel)
     }
 
-    /// Tells how far the call is, where the client wants to know. Each must be more than the last.
+    /// Sends a progress notification, if the client asked for them. `progress` must increase.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(channel) = self.0.as_ref().filter(|channel| channel.wants_progress()) {
             let message = message.map(ToOwned::to_owned);
@@ -38,7 +37,7 @@ impl Client {
         }
     }
 
-    /// Logs something for the client, where it wants what is so severe.
+    /// Sends a log message, if the client's log level includes it.
     pub fn log(&self, level: LogLevel, logger: &str, data: impl Serialize) {
         let wants = |channel: &&Arc<CallChannel>| channel.wants_log(level);
         if let (Some(channel), Ok(data)) = (self.0.as_ref().filter(wants), to_raw_value(&data)) {
@@ -46,34 +45,34 @@ impl Client {
         }
     }
 
-    /// For how long the method has waited for answers of the client, and whether it does now.
+    /// Returns how long the method has waited for answers, and whether it waits now.
     pub(crate) fn waited(&self) -> (Duration, bool) {
         self.0.as_ref().map_or((Duration::ZERO, false), |channel| channel.waited())
     }
 
-    /// Whether nobody waits for the method.
+    /// Returns `true` if the call runs as a task.
     pub(crate) fn is_task(&self) -> bool {
         self.0.as_ref().is_some_and(|channel| channel.is_task())
     }
 
-    /// Whether the client can be asked for this, or can do it.
+    /// Returns `true` if the client supports the capability.
     pub fn supports(&self, capability: Capability) -> bool {
         self.0.as_ref().is_some_and(|channel| channel.capabilities().has(capability))
     }
 
-    /// Asks the client. A key tells the questions of one method apart.
+    /// Asks the client. `key` identifies the question within the method.
     ///
-    /// In the modern era a method that asks ends here, and **runs again from its beginning** when the
-    /// answers are there; so nothing before it may have effects. In the legacy era, and in a task, it
-    /// waits. To ask several things at once, await them together (`tokio::join!`).
+    /// In the modern era, the call ends here and the method **runs again from its beginning** with the
+    /// answers, so it must not have side effects before. In the legacy era and in tasks, the method waits.
+    /// To ask several questions at once, await them together (`tokio::join!`).
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         let Some(channel) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
         let answer = channel.ask(key, question).await?;
         crate::upstream::local::ask::read(&answer).map_err(Error::tool)
     }
 
-    /// Lets the client go with a task to come back for, where it can, and says whether it did. The
-    /// method runs on, for as long as it takes; what it asks from here on it waits for.
+    /// Continues the call as a task, if the client supports tasks, and returns whether it does. The method
+    /// continues without a time limit, and waits for answers from then on.
     pub async fn become_task(&self) -> Result<bool, Error> {
         match &self.0 {
             Some(channel) => channel.become_task(false).await,
@@ -81,8 +80,7 @@ impl Client {
         }
     }
 
-    /// Like [`become_task`](Self::become_task), for a method that does not run for clients that cannot
-    /// come back.
+    /// Like [`become_task`](Self::become_task), but fails if the client does not support tasks.
     pub async fn require_task(&self) -> Result<(), Error> {
         match &self.0 {
             Some(channel) => channel.become_task(true).await.map(drop),
@@ -90,8 +88,8 @@ impl Client {
         }
     }
 
-    /// Lets the client go for a while: it comes back after this long, and hears what was said since.
-    /// Only where what is said is kept for it.
+    /// Closes the client's event stream. The client reconnects after `retry` and receives the events since
+    /// then. Only if a [`Replay`](crate::mcp::Replay) stores them.
     pub fn close_stream(&self, retry: Duration) {
         if let Some(channel) = &self.0 {
             channel.send(Outgoing::Retry(retry));

@@ -1,5 +1,4 @@
-//! What a method can give beside plain JSON: text, images, audio, resources and links, for tools and
-//! for prompts.
+//! Content blocks of tool results and prompts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,81 +7,81 @@ use serde_json::Value;
 
 use crate::wire::revision::Revision;
 
-/// One piece of content.
+/// A content block.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Content {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     #[serde(rename_all = "camelCase")]
     Image {
-        /// Its bytes in base64.
+        /// Base64 data.
         data: String,
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         mime_type: String,
     },
-    /// A sound.
+    /// Audio.
     #[serde(rename_all = "camelCase")]
     Audio {
-        /// Its bytes in base64.
+        /// Base64 data.
         data: String,
-        /// Such as `audio/wav`.
+        /// Media type, such as `audio/wav`.
         mime_type: String,
     },
-    /// A resource, whole.
+    /// An embedded resource.
     Resource {
-        /// The resource.
+        /// Contents of the resource.
         resource: ResourceContents,
     },
-    /// A resource that the client may read.
+    /// A link to a resource.
     #[serde(rename_all = "camelCase")]
     ResourceLink {
-        /// Where it is.
+        /// URI of the resource.
         uri: String,
-        /// What it is called.
+        /// Name of the resource.
         name: String,
-        /// What it is about.
+        /// Description of the resource.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Such as `text/plain`.
+        /// Media type, such as `text/plain`.
         #[serde(skip_serializing_if = "Option::is_none")]
         mime_type: Option<String>,
     },
 }
 
 impl Content {
-    /// Words.
+    /// Text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// A picture.
+    /// An image.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image { data: STANDARD.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// A sound.
+    /// Audio.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio { data: STANDARD.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// A resource, whole.
+    /// An embedded resource.
     pub fn resource(resource: ResourceContents) -> Self {
         Self::Resource { resource }
     }
 
-    /// A resource that the client may read.
+    /// A link to a resource.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         let (uri, name) = (uri.into(), name.into());
         Self::ResourceLink { uri, name, description: None, mime_type: None }
     }
 
-    /// As a client of this revision can read it: kinds that came later are told in words.
+    /// Replaces content that the revision does not have by text.
     pub(crate) fn for_revision(self, revision: Revision) -> Self {
         match self {
             Self::Audio { data, mime_type } if revision < Revision::V2025_03_26 => {
@@ -108,7 +107,7 @@ impl From<String> for Content {
     }
 }
 
-/// A resource's contents.
+/// Contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceContents {
@@ -127,18 +126,18 @@ enum ResourceBody {
 }
 
 impl ResourceContents {
-    /// A text.
+    /// Creates a text resource.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self { uri: uri.into(), mime_type: None, body: ResourceBody::Text(text.into()) }
     }
 
-    /// Bytes.
+    /// Creates a binary resource.
     pub fn bytes(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         let body = ResourceBody::Blob(STANDARD.encode(bytes));
         Self { uri: uri.into(), mime_type: None, body }
     }
 
-    /// Says what kind it is, such as `text/plain`.
+    /// Sets the media type, such as `text/plain`.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -146,17 +145,17 @@ impl ResourceContents {
     }
 }
 
-/// Who says something in a conversation.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-/// A tool's result piece by piece, instead of one JSON value.
+/// A tool's result as content blocks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolContent {
@@ -168,26 +167,26 @@ pub struct ToolContent {
 }
 
 impl ToolContent {
-    /// These pieces.
+    /// Creates a result from content blocks.
     pub fn new(content: impl IntoIterator<Item = Content>) -> Self {
         Self { content: content.into_iter().collect(), ..Self::default() }
     }
 
-    /// Adds the same as data, for a method that declares what it returns.
+    /// Adds structured content, for methods with an output schema.
     #[must_use]
     pub fn structured(mut self, value: impl Into<Value>) -> Self {
         self.structured_content = Some(value.into());
         self
     }
 
-    /// Says that it tells of a failure.
+    /// Marks the result as an error.
     #[must_use]
     pub fn error(mut self) -> Self {
         self.is_error = true;
         self
     }
 
-    /// About how much memory the pieces have.
+    /// Returns the approximate size in bytes.
     pub(crate) fn len(&self) -> usize {
         let lengths = self.content.iter().map(|content| match content {
             Content::Text { text } => text.len(),
@@ -200,7 +199,7 @@ impl ToolContent {
         lengths.sum()
     }
 
-    /// The words in it.
+    /// Returns the text blocks, joined by line breaks.
     pub(crate) fn words(&self) -> String {
         let texts = self.content.iter().filter_map(|content| match content {
             Content::Text { text } => Some(text.as_str()),
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn d10_what_a_revision_lacks_becomes_text() {
+    fn content_that_a_revision_lacks_becomes_text() {
         let audio = Content::audio([0; 3], "audio/wav");
         let link = Content::link("a:b", "c");
         let of = |content: &Content| {

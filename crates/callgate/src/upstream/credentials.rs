@@ -1,4 +1,4 @@
-//! What a service knows its users by: a secret of each user's own.
+//! Credentials of users for a service.
 
 use std::fmt;
 
@@ -6,32 +6,32 @@ use crate::access::Caller;
 use crate::secret::Secret;
 use crate::upstream::BoxFuture;
 
-/// Why nobody can say whether a caller has a credential. The log has it, the caller has not.
+/// A credential could not be looked up. Logged, not sent to the caller.
 pub type CredentialError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What became of an attempt to replace a stored secret.
+/// Result of replacing a stored secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceStatus {
     /// The new secret is stored.
     Stored,
-    /// Nothing is written: the stored secret was no longer the old one.
+    /// The stored secret was no longer the old one; nothing was written.
     Conflict,
-    /// The new secret is not stored durably; it is lost when the process ends.
+    /// The new secret is not stored durably and is lost when the process ends.
     NotDurable,
 }
 
-/// Knows what a caller is known by at one service.
+/// Looks up callers' credentials for one service.
 ///
-/// It is asked for each call, so it should have its answers in memory.
+/// Called for each call, so implementations should cache.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// The caller's own secret there, if they have one.
+    /// Returns the caller's secret, if there is one.
     fn of<'a>(
         &'a self,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>>;
 
-    /// Replaces the caller's secret if it is still `old`, such as a refresh token that an
-    /// authorization server has rotated. By default nothing is stored.
+    /// Replaces the caller's secret if it is still `old`, for example a rotated refresh token. The default
+    /// stores nothing.
     fn replace<'a>(
         &'a self,
         caller: &'a Caller,

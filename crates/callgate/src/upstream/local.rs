@@ -46,10 +46,10 @@ pub use context::Context;
 #[cfg(feature = "macros")]
 pub use into_output::IntoOutput;
 
-/// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
+/// Code of errors from [`Error::tool`], outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
 
-/// Why a function has no result.
+/// Error of a function.
 #[derive(Debug)]
 pub struct Error(Kind);
 
@@ -61,24 +61,24 @@ enum Kind {
 }
 
 impl Error {
-    /// An error whose words are meant for the caller.
+    /// Creates an error with a message for the caller.
     pub fn tool(message: impl Into<String>) -> Self {
         Self(Kind::Tool(RpcError::new(TOOL_ERROR, message)))
     }
 
-    /// An error with a code and data of its own, meant for the caller.
+    /// Creates an error with a code and data, for the caller.
     pub fn rpc(error: RpcError) -> Self {
         Self(Kind::Tool(error))
     }
 
-    /// An error of the request itself: over MCP the client gets it in place of a result, so that an
-    /// agent sees less of it than of [`Error::tool`].
+    /// Creates a protocol error: MCP clients get it instead of a result. Agents often do not see it, unlike
+    /// [`Error::tool`].
     pub fn protocol(error: RpcError) -> Self {
         Self(Kind::Protocol(error))
     }
 }
 
-/// Any other error is internal: it reaches the log, not the caller.
+/// All other errors are internal: they are logged and not sent to the caller.
 impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Error {
     fn from(error: E) -> Self {
         Self(Kind::Internal(error.into()))
@@ -95,19 +95,19 @@ impl From<Error> for CallError {
     }
 }
 
-/// What a display method fills instead of returning something: its contents are the result.
+/// The response object of a display method, whose contents are the result.
 #[derive(Debug, Default)]
 pub struct Response {
     contents: Map<String, Value>,
 }
 
 impl Response {
-    /// Puts something into the response.
+    /// Sets a member.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.contents.insert(name.into(), value.into());
     }
 
-    /// What it holds so far.
+    /// Returns the members.
     pub fn contents(&self) -> &Map<String, Value> {
         &self.contents
     }
@@ -116,7 +116,7 @@ impl Response {
 type FunctionResult = Result<CallOutput, CallError>;
 type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
-/// A function as calls run it: in one boxed future, with a panic as a failed call and nothing more.
+/// Wraps a function in one boxed future. A panic is a failed call.
 fn runner<F, Fut>(function: F) -> Arc<Run>
 where
     F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -139,7 +139,7 @@ where
     })
 }
 
-/// A function with the method that it is, as `#[method]` makes it.
+/// A function with its method, created by `#[method]`.
 pub struct MethodFunction {
     pub(crate) method: Result<Method, InvalidMethod>,
     run: Arc<Run>,
@@ -162,7 +162,7 @@ impl fmt::Debug for MethodFunction {
     }
 }
 
-/// Functions in this process, with the methods that they are.
+/// Functions in this process with their methods.
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
@@ -170,15 +170,15 @@ pub struct Local {
 }
 
 impl Local {
-    /// Adds a function that has the attribute `#[method]`.
+    /// Adds a function with the attribute `#[method]`.
     pub fn add(&mut self, function: MethodFunction) -> Result<(), InvalidMethod> {
         let MethodFunction { method, run } = function;
         self.insert_shared(method?, run);
         Ok(())
     }
 
-    /// Adds a function. Its arguments come as one value, read from an object with the parameters'
-    /// names and their defaults filled in.
+    /// Adds a function. Its arguments are deserialized from an object with the parameters by name,
+    /// including defaults.
     pub fn method<A, R, F, Fut>(&mut self, method: Method, function: F)
     where
         A: DeserializeOwned + Send,
@@ -192,8 +192,8 @@ impl Local {
         });
     }
 
-    /// Adds a function that takes a [`Response`] first and fills it. What it returns does not
-    /// matter; the response's contents are the result.
+    /// Adds a function that fills a [`Response`], whose contents are the result. The return value is
+    /// ignored.
     pub fn display_method<A, R, F>(&mut self, method: Method, function: F)
     where
         A: DeserializeOwned + Send + 'static,
@@ -213,7 +213,7 @@ impl Local {
         });
     }
 
-    /// Adds a function whose result is text, images and the like, instead of one JSON value.
+    /// Adds a function that returns content blocks instead of JSON.
     pub fn content_method<A, R, F, Fut>(&mut self, method: Method, function: F)
     where
         A: DeserializeOwned + Send,
@@ -236,12 +236,12 @@ impl Local {
     }
 
     fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
-        // Of two with one id the catalog serves the first, so that is what must run.
+        // The catalog serves the first of two methods with the same id, so that one must run.
         self.functions.entry(method.id().to_string()).or_insert(run);
         self.methods.push(method.upstream(LOCAL));
     }
 
-    /// Adds all functions of another.
+    /// Adds all functions of `other`.
     pub fn extend(&mut self, other: Self) {
         let Self { methods, functions } = other;
         self.methods.extend(methods);
@@ -250,14 +250,14 @@ impl Local {
         }
     }
 
-    /// The methods, in the order in which they were added.
+    /// Returns the methods in the order of addition.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 }
 
-/// JSON Schema takes `1.0` for an integer and knows no widths, so what passed the check may still
-/// not fit: whole numbers are written as such, and what then does not fit is the caller's to mend.
+/// Deserializes arguments. JSON Schema accepts `1.0` as an integer, so floats without fraction are
+/// converted to integers if needed. Remaining errors are reported to the caller.
 pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallError> {
     let refused = |error: serde_json::Error| {
         CallError::arguments(format!("arguments: {}", strict_json::problem(&error)))
@@ -270,7 +270,7 @@ pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallErro
 }
 
 fn write_whole_numbers(value: &mut Value) {
-    /// Up to here every whole number has a floating point form of its own.
+    /// Maximum integer that a float represents exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -305,13 +305,13 @@ impl Upstream for Local {
     }
 }
 
-/// A panic, also one before the first await, is a failed call and nothing more.
+/// Converts a panic to a failed call.
 async fn caught<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
     let caught = AssertUnwindSafe(run).catch_unwind().await;
     caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
-/// Runs code of the embedder's that is no method.
+/// Runs code of the embedder that is not a method.
 pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {

@@ -1,4 +1,4 @@
-//! What a service lists for each caller: the [`MethodLister`] trait.
+//! Listing of a service's methods per caller.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
@@ -7,38 +7,37 @@ use std::time::Duration;
 use super::BoxFuture;
 use crate::access::Caller;
 
-/// Why a service did not say what it lists. The log has it, the caller has not.
+/// A list could not be read. Logged, not sent to the caller.
 pub type ListError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Lists the methods of a service as one caller may use them.
+/// Lists the methods of a service that a caller may use.
 pub trait MethodLister: Send + Sync {
-    /// How long an answer counts, from when the question was sent.
+    /// Returns how long a list is valid, from when the request was sent.
     fn max_age(&self) -> Duration;
 
-    /// Who the caller is to the service; `None` where the service lists nothing for them. It is asked
-    /// for each request, so it should have its answers in memory.
+    /// Returns the caller's identity at the service, or `None` if the service lists nothing for them.
+    /// Called for each request, so implementations should cache.
     fn identity<'a>(
         &'a self,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Identity>, ListError>>;
 
-    /// Asks the service for the methods that the caller may use. An error is that it could not be asked,
-    /// or did not answer with a list.
+    /// Requests the list of methods for a caller. Fails if the service cannot be reached or does not return
+    /// a list.
     fn methods<'a>(&'a self, caller: &'a Caller)
     -> BoxFuture<'a, Result<CallerMethods, ListError>>;
 }
 
-/// What a service answers that is asked for the methods of a caller.
+/// The methods of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallerMethods {
-    /// The ids of the methods that the caller may use.
+    /// Ids of the methods that the caller may use.
     Listed(Vec<String>),
-    /// Nothing, since it refuses the caller: why, for the log and for administrators.
+    /// The service refuses to list methods for the caller: the reason, for the log.
     Refused(String),
 }
 
-/// Who a caller is to a service: the user, and a keyed hash of what they are known by there, which tells
-/// one credential of theirs from another.
+/// Identity of a caller at a service: the user and a keyed hash of the credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     user: Option<i64>,
@@ -46,11 +45,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Somebody of whom the service knows nothing.
+    /// A caller without a credential.
     pub const ANONYMOUS: Self = Self { user: None, known_by: None };
 
-    /// A user who is known by these texts. Only a hash of them is kept, with a key that no other process
-    /// has.
+    /// Creates the identity of a user with these credentials. Only a hash is kept, with a random key of
+    /// this process.
     pub fn user(user: i64, known_by: &[&str]) -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self { user: Some(user), known_by: Some(KEY.hash_one(known_by)) }

@@ -1,5 +1,5 @@
-//! Page cursors. Over REST: base64 of the decimal offset. Over MCP: what a page ended with, so
-//! that nothing is skipped or repeated when the catalog changes in between.
+//! Page cursors. A REST cursor is the base64 form of an offset. An MCP cursor is the last item of a page,
+//! so that no item is skipped or repeated when the catalog changes between two pages.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -7,23 +7,23 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use thiserror::Error;
 
-/// Written with padding, read with and without.
+/// Writes padding; reads with and without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Where a page starts.
+/// Offset of the first item of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OffsetCursor(pub usize);
 
-/// A text that is no cursor of ours.
+/// The text is not a cursor of this server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the cursor is not one that this server gave out")]
+#[error("the cursor is not one of this server")]
 pub struct CursorError;
 
 impl OffsetCursor {
-    /// Reads a cursor; an empty one is the start.
+    /// Parses a cursor. An empty text is the start.
     pub fn decode(text: &str) -> Result<Self, CursorError> {
         if text.is_empty() {
             return Ok(Self(0));
@@ -36,21 +36,21 @@ impl OffsetCursor {
         digits.parse().map(Self).map_err(|_| CursorError)
     }
 
-    /// The text for clients.
+    /// Returns the cursor as text.
     pub fn encode(self) -> String {
         BASE64.encode(self.0.to_string())
     }
 }
 
-/// What an MCP cursor begins with; another form would have another.
+/// Version prefix of MCP cursors.
 const AFTER: &[u8] = b"1:";
 
-/// The method, or whatever else is listed, that a page ended with.
+/// Key of the last item of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AfterCursor(pub(crate) String);
 
 impl AfterCursor {
-    /// Reads a cursor; an empty one is the start.
+    /// Parses a cursor. An empty text is the start.
     pub(crate) fn decode(text: &str) -> Result<Option<Self>, CursorError> {
         if text.is_empty() {
             return Ok(None);
@@ -64,7 +64,7 @@ impl AfterCursor {
         Ok(Some(Self(id.to_owned())))
     }
 
-    /// The text for clients.
+    /// Returns the cursor as text.
     pub(crate) fn encode(id: &str) -> String {
         URL_SAFE_NO_PAD.encode([AFTER, id.as_bytes()].concat())
     }
@@ -76,15 +76,15 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn b4_padded_and_unpadded_cursors_are_read() {
+    fn padded_and_unpadded_cursors_parse() {
         assert_eq!(OffsetCursor::decode("NTA="), Ok(OffsetCursor(50)));
         assert_eq!(OffsetCursor::decode("NTA"), Ok(OffsetCursor(50)));
         assert_eq!(OffsetCursor::decode(""), Ok(OffsetCursor(0)));
     }
 
     #[test]
-    fn b6_d32_anything_else_is_refused() {
-        // base64 of `-5`, `x`, `5 `, `+5`, 2^200, and things that are not base64.
+    fn invalid_cursors_are_rejected() {
+        // Base64 of `-5`, `x`, `5 `, `+5`, 2^200, and texts that are not base64.
         for text in ["LTU=", "eA==", "NSA=", "KzU=", "%%%", "N", "===", " ", "NTA=NTA="] {
             assert_eq!(OffsetCursor::decode(text), Err(CursorError), "{text}");
         }
@@ -94,19 +94,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cursor_comes_back(offset: usize) {
+        fn offset_cursor_round_trips(offset: usize) {
             let cursor = OffsetCursor(offset);
             prop_assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text: String) {
+        fn any_text_parses_or_is_rejected(text: String) {
             let _ = OffsetCursor::decode(&text);
             let _ = AfterCursor::decode(&text);
         }
 
         #[test]
-        fn d32_a_method_comes_back(id in "[a-z.é ]{1,20}[a-z]") {
+        fn after_cursor_round_trips(id in "[a-z.é ]{1,20}[a-z]") {
             prop_assume!(!id.starts_with(' '));
             let cursor = AfterCursor::decode(&AfterCursor::encode(&id));
             prop_assert_eq!(cursor, Ok(Some(AfterCursor(id))));

@@ -1,4 +1,4 @@
-//! The JSON-RPC 2.0 envelope: requests borrowed from the body, error objects, replies.
+//! JSON-RPC 2.0: requests that borrow from the body, replies and error objects.
 
 use std::borrow::Cow;
 
@@ -21,12 +21,12 @@ pub const INVALID_PARAMS: i64 = -32602;
 /// -32603
 pub const INTERNAL_ERROR: i64 = -32603;
 
-/// More messages than this are no batch that anybody needs.
+/// Maximum number of messages in a batch.
 pub(crate) const MAX_BATCH: usize = 100;
 
-/// A JSON-RPC message, its members as they stand in the text. Other members are ignored.
+/// Members of a JSON-RPC message as raw JSON. Unknown members are ignored.
 ///
-/// The type of `params` is the reader's choice, so that a message is read in one pass.
+/// `params` is generic, so that the caller's type is read in the same pass.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
 pub(crate) struct Envelope<'a, P = &'a RawValue> {
@@ -44,52 +44,49 @@ pub(crate) struct Envelope<'a, P = &'a RawValue> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Reads a member that is there; null is a value of its own.
+/// Deserializes a member that is present; `null` is a value, not absence.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A message, by what it is.
 #[derive(Debug)]
 pub(crate) enum Message<'a, P = &'a RawValue> {
-    /// A request or a notification.
     Request(Request<'a, P>),
-    /// A response to a request.
     Response { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
 }
 
-/// A request or, without an id, a notification.
+/// A request, or a notification if it has no id.
 #[derive(Debug)]
 pub struct Request<'a, P = &'a RawValue> {
-    /// A string or a number as it stands in the body; `None` is a notification.
+    /// The id as raw JSON: a string or a number. `None` for a notification.
     pub id: Option<&'a RawValue>,
-    /// The method.
+    /// Name of the method.
     pub method: Cow<'a, str>,
-    /// An object or a list.
+    /// An object or an array.
     pub params: Option<P>,
 }
 
-/// A body that is neither a request nor a batch of them.
+/// Why a body is not a request or a batch.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
-    /// Not text.
+    /// The body is not UTF-8.
     #[error("not valid JSON: not UTF-8")]
     NotUtf8,
-    /// Not JSON.
+    /// The body is not JSON.
     #[error("not valid JSON: {0}")]
     Parse(#[source] serde_json::Error),
-    /// JSON, but not a request.
+    /// The body is JSON, but not a request.
     #[error("not a JSON-RPC 2.0 request: {0}")]
     Invalid(Cow<'static, str>),
-    /// A list that is empty or too long.
+    /// The batch is empty or too long.
     #[error("a batch has 1 to {MAX_BATCH} messages")]
     BatchSize,
 }
 
 impl EnvelopeError {
-    /// The code for the reply.
+    /// Returns the JSON-RPC error code.
     pub fn code(&self) -> i64 {
         match self {
             Self::NotUtf8 | Self::Parse(_) => PARSE_ERROR,
@@ -103,23 +100,23 @@ impl EnvelopeError {
 }
 
 impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
-    /// Reads an object in which no known key is there twice.
+    /// Parses an object. Duplicate known keys are an error.
     pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
         if body.trim_start().starts_with('[') {
-            // A derived struct would read one from a list, too.
+            // serde's derive would also accept an array.
             return Err(de::Error::invalid_type(Unexpected::Seq, &"an object"));
         }
         serde_json::from_str(body)
     }
 
-    /// Reads an object, and says what is wrong where there is none.
+    /// Like [`Self::read`], with an error for the client.
     pub(crate) fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
         Self::read(body).map_err(|error| why_not_an_object(body, error))
     }
 }
 
 impl<'a, P> Envelope<'a, P> {
-    /// Returns what the message is, if it is one of JSON-RPC 2.0.
+    /// Classifies the message. Fails if it is not JSON-RPC 2.0.
     pub(crate) fn message(self) -> Result<Message<'a, P>, EnvelopeError> {
         if self.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
@@ -140,7 +137,7 @@ impl<'a, P> Envelope<'a, P> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads one request; a list is not one.
+    /// Parses one request. A batch is an error.
     pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
         let Message::Request(request) = Envelope::parse(body)?.message()? else {
             return Err(EnvelopeError::invalid("`method` must be a string"));
@@ -152,7 +149,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The messages of a batch, each as it stands.
+/// Splits a batch into its messages.
 pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
     let messages: Vec<&RawValue> = serde_json::from_str(body).map_err(EnvelopeError::Parse)?;
     if (1..=MAX_BATCH).contains(&messages.len()) {
@@ -162,37 +159,37 @@ pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
     }
 }
 
-/// Says why a text is not an object with each member once.
+/// Explains why the text is not an object with unique members.
 pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
     if error.is_syntax() || error.is_eof() {
         return EnvelopeError::Parse(error);
     }
     if body.trim_start().starts_with('[') {
-        return EnvelopeError::invalid("batches are not taken here; send one request");
+        return EnvelopeError::invalid("batches are not supported here; send one request");
     }
     let problem = error.to_string();
     let twice = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
     EnvelopeError::Invalid(match twice {
-        Some((key, place)) => format!("the key {key} is there twice at {place}").into(),
+        Some((key, place)) => format!("the key {key} is duplicated at {place}").into(),
         None => problem.into(),
     })
 }
 
-/// The error of a JSON-RPC reply, as an upstream gave it or as we make it.
+/// The error object of a JSON-RPC reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// The code.
+    /// Error code.
     pub code: i64,
-    /// The message.
+    /// Error message.
     pub message: String,
-    /// What else was said.
+    /// Additional data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
 impl RpcError {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -204,7 +201,7 @@ impl From<EnvelopeError> for RpcError {
     }
 }
 
-/// The reply to a request; without an id (it could not be read) the id is null.
+/// Serializes a reply. The id is `null` if the id of the request is unknown.
 pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Reply<'a> {
@@ -224,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_stand_as_they_came() {
+    fn members_are_borrowed_unchanged() {
         let request =
             Request::parse(r#" {"id": 0,"method":"a\u002eb","params":{"x": 1.0},"jsonrpc":"2.0"}"#)
                 .unwrap();
@@ -234,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_has_its_code() {
+    fn invalid_requests_have_their_error_code() {
         let codes: Vec<(i64, String)> = [
             "{",
             "",

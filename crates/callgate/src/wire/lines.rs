@@ -1,27 +1,27 @@
-//! Lines of bounded length.
+//! Reading lines of bounded length.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// What was read.
+/// Result of reading one line.
 pub(crate) enum Line {
-    /// Without its end.
+    /// The line without its line break.
     Text(Vec<u8>),
-    /// It was read to its end, and let go but for its ends.
+    /// The line exceeded the limit; only its first and last bytes are kept.
     #[cfg_attr(
         not(any(feature = "bridge", test)),
         expect(dead_code, reason = "only the bridge looks at the ends")
     )]
     TooLong(LineEnds),
-    /// Nothing more comes.
+    /// End of the input.
     End,
 }
 
-/// So much is kept of either end of a line that is too long.
+/// Number of bytes kept from each end of a line that is too long.
 const KEPT: usize = 1024;
 
-/// How a line begins and ends.
+/// First and last bytes of a line.
 #[derive(Debug)]
 pub(crate) struct LineEnds {
     #[cfg_attr(
@@ -33,7 +33,6 @@ pub(crate) struct LineEnds {
 }
 
 impl LineEnds {
-    /// Of a line that has become too long.
     fn of(line: &[u8], part: &[u8]) -> Self {
         let head = line.iter().chain(part).take(KEPT).copied().collect();
         let mut ends = Self { head, tail: Vec::new() };
@@ -50,7 +49,6 @@ impl LineEnds {
     }
 }
 
-/// Reads one line.
 pub(crate) async fn read_line(
     input: &mut (impl AsyncBufRead + Unpin),
     limit: usize,

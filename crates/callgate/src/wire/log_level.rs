@@ -1,11 +1,11 @@
-//! How severe a log message is, in the words of syslog.
+//! Severity of log messages (RFC 5424).
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A level, the least severe first.
+/// Severity of a log message, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// `debug`
@@ -37,7 +37,7 @@ const ALL: [(LogLevel, &str); 8] = [
     (LogLevel::Emergency, "emergency"),
 ];
 
-/// A word that is no level.
+/// The text is not a log level.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the log level must be one of {}", ALL.map(|(_, word)| word).join(", "))]
 pub struct LogLevelError;
@@ -51,7 +51,7 @@ impl FromStr for LogLevel {
 }
 
 impl LogLevel {
-    /// The word for it.
+    /// Returns the level's name.
     pub fn as_str(self) -> &'static str {
         ALL.iter().find(|(level, _)| *level == self).map_or("", |(_, word)| word)
     }

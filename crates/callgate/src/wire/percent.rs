@@ -5,24 +5,24 @@ use std::borrow::Cow;
 #[cfg(feature = "forward")]
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but the unreserved characters of RFC 3986.
+/// All except the unreserved characters of RFC 3986.
 #[cfg(feature = "forward")]
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Encodes a text as one segment of a path, or as a value in a query.
+/// Encodes a path segment or a query value.
 #[cfg(feature = "forward")]
 pub(crate) fn segment(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Encodes the characters of a text that a header's value cannot have, and `%`.
+/// Encodes `%` and the characters that a header value cannot contain.
 #[cfg(feature = "forward")]
 pub(crate) fn header_value(text: &str) -> String {
     const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
     utf8_percent_encode(text, UNFIT).to_string()
 }
 
-/// Decodes a text; `None` if the result is not UTF-8. A `%` that begins no escape stays.
+/// Decodes a text. Returns `None` if the result is not UTF-8. Invalid escapes are kept.
 pub(crate) fn decoded(encoded: &str) -> Option<Cow<'_, str>> {
     percent_encoding::percent_decode_str(encoded).decode_utf8().ok()
 }

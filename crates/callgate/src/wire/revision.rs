@@ -1,11 +1,11 @@
-//! The revisions of MCP.
+//! Revisions of the MCP specification.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A revision of MCP, older ones first.
+/// A revision of the MCP specification, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05
@@ -20,22 +20,22 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a client and a server come to terms.
+/// How a client and a server negotiate the revision and capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// With `initialize` first.
+    /// In the `initialize` handshake.
     Legacy,
-    /// By what every request says in its `_meta`.
+    /// In the `_meta` of each request.
     Modern,
 }
 
-/// A text that is no revision.
+/// The text is not a revision of MCP.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("not a revision of MCP; known are {known}", known = Revision::ALL.map(Revision::as_str).join(", "))]
 pub struct RevisionError;
 
 impl Revision {
-    /// Every revision, oldest first.
+    /// All revisions, oldest first.
     pub const ALL: [Self; 5] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -43,12 +43,12 @@ impl Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// The newest one.
+    /// The newest revision.
     pub const NEWEST: Self = Self::V2026_07_28;
-    /// The newest one that begins with `initialize`.
+    /// The newest revision with an `initialize` handshake.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// As it stands in messages.
+    /// Returns the date that identifies the revision.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V2024_11_05 => "2024-11-05",
@@ -59,12 +59,12 @@ impl Revision {
         }
     }
 
-    /// Those up to this one, oldest first.
+    /// Returns this revision and all older ones, oldest first.
     pub fn and_older(self) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |revision| *revision <= self)
     }
 
-    /// The era that it belongs to.
+    /// Returns how the revision is negotiated.
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,
@@ -72,7 +72,7 @@ impl Revision {
         }
     }
 
-    /// Whether requests carry their own terms.
+    /// Returns `true` for revisions of the modern era.
     pub const fn is_modern(self) -> bool {
         matches!(self.era(), Era::Modern)
     }

@@ -1,7 +1,7 @@
-//! JSON in which no object has a key twice.
+//! JSON without duplicate keys.
 //!
-//! Readers differ in which of two values counts, so a checker and an upstream could see different
-//! arguments in the same bytes. Such input is refused, at every depth.
+//! JSON parsers differ in which of two equal keys wins, so the check and an upstream could see different
+//! arguments in the same bytes. Duplicate keys are therefore an error, at every depth.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-/// The whole value.
+/// Parses a value.
 pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = AnyValue.deserialize(&mut deserializer)?;
@@ -19,7 +19,7 @@ pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// The members of an object, with their values as they stand.
+/// Parses an object into its members, with raw values.
 pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let members = read_members(&mut deserializer)?;
@@ -27,21 +27,21 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-/// The same, as a part of something else.
+/// Like [`members`], for use in a `Deserialize` implementation.
 pub(crate) fn read_members<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<(Cow<'de, str>, &'de RawValue)>, D::Error> {
     deserializer.deserialize_map(Members)
 }
 
-/// What is wrong, without the place: within a part of a body it would mislead.
+/// Returns the error message without line and column, which are wrong for a part of a body.
 pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// A JSON string's text.
+/// Returns the text of a JSON string.
 pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let text = raw.get();
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
@@ -52,7 +52,7 @@ pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
 }
 
 fn duplicate<E: Error>(key: &str) -> E {
-    E::custom(format_args!("the key `{key}` is there twice"))
+    E::custom(format_args!("the key `{key}` is duplicated"))
 }
 
 struct AnyValue;
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members: Self::Value = Vec::new();
-        // Above this, comparing each with each would let a client make us work.
+        // Above this size, a linear search for duplicates would be quadratic.
         let mut seen: Option<std::collections::HashSet<String>> = None;
         while let Some(Key(key)) = map.next_key()? {
             let twice = match &mut seen {
@@ -147,7 +147,6 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// A key as it stands, borrowed where it can be.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -157,12 +156,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn d25_duplicate_keys_are_refused_at_every_depth() {
+    fn duplicate_keys_are_rejected_at_every_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"{"a":[{"b":1,"b":2}]}"#, r#"{"a":1,"\u0061":2}"#] {
-            assert!(value(text).unwrap_err().to_string().contains("is there twice"), "{text}");
+            assert!(value(text).unwrap_err().to_string().contains("is duplicated"), "{text}");
         }
         let error = members(r#"{"a":1,"\u0061":2}"#).unwrap_err();
-        assert!(error.to_string().contains("the key `a` is there twice"), "{error}");
+        assert!(error.to_string().contains("the key `a` is duplicated"), "{error}");
     }
 
     #[test]
@@ -170,7 +169,7 @@ mod tests {
         let mut keys: Vec<String> = (0..100).map(|n| format!("\"k{n}\":0")).collect();
         keys.push("\"k50\":1".to_owned());
         let text = format!("{{{}}}", keys.join(","));
-        assert!(members(&text).unwrap_err().to_string().contains("`k50` is there twice"));
+        assert!(members(&text).unwrap_err().to_string().contains("`k50` is duplicated"));
     }
 
     #[test]

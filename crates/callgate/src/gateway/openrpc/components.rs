@@ -1,9 +1,8 @@
-//! The definitions that the schemas of a document share.
+//! Definitions that the schemas of a document share.
 //!
-//! Each tool's schema stands for itself, with its definitions under `$defs`. In a document they are
-//! taken apart, so what a part refers to moves to `components.schemas`, and the references with it.
-//! Two definitions are one if they are called the same and are the same with all that they refer
-//! to; others of one name are numbered.
+//! The schema of a tool has its own `$defs`. In a document they move to `components.schemas`, with all
+//! references. Definitions with the same name and content are merged; others with the same name are
+//! numbered.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,28 +15,28 @@ use crate::model::schema::walk::{for_each_reference_mut, for_each_schema, refere
 use crate::model::tool::portable;
 use crate::wire::percent::decoded;
 
-/// Where a schema keeps its definitions, in the words of its drafts.
+/// Keywords for definitions in the drafts of JSON Schema.
 const HOLDERS: [&str; 2] = ["$defs", "definitions"];
 
-/// A whole schema, whose parts are taken into a document.
+/// A schema whose parts are moved into a document.
 #[derive(Debug)]
 pub struct SourceSchema {
-    /// What it is called where something refers to all of it, or into it.
+    /// Name for references to the root.
     name: String,
-    /// Without the definitions.
+    /// The schema without its definitions.
     root: Value,
     definitions: Value,
 }
 
 impl SourceSchema {
-    /// Takes a schema apart. The name is for references to the whole of it.
+    /// Separates a schema from its definitions. `name` is used for references to the root.
     pub fn new(name: String, mut root: Value) -> Self {
         let mut definitions = Map::new();
         if let Value::Object(root) = &mut root {
             for holder in HOLDERS {
                 definitions.extend(root.shift_remove_entry(holder));
             }
-            // Its own name and its draft: neither is true inside of a document.
+            // Identifier and draft do not apply inside of a document.
             for keyword in ["$id", "$schema"] {
                 root.shift_remove(keyword);
             }
@@ -49,8 +48,8 @@ impl SourceSchema {
         if place.is_empty() { Some(&self.root) } else { self.definitions.pointer(place) }
     }
 
-    /// What a reference names, if it is in this schema and is given as a path: the place of a
-    /// definition, which is empty for the root, and the path inside of it.
+    /// Resolves a reference within this schema: the path of the definition, empty for the root, and the
+    /// path inside of it.
     fn target<'a>(&self, reference: &'a str) -> Option<(String, Cow<'a, str>)> {
         let path = reference.strip_prefix('#')?;
         let mut steps = path.splitn(4, '/');
@@ -67,7 +66,7 @@ impl SourceSchema {
         Some((place, inside))
     }
 
-    /// A definition by itself; `None` if something in it refers to another place than this schema.
+    /// Returns a definition, or `None` if it refers to something outside of this schema.
     fn definition(&self, place: &str) -> Option<Definition> {
         let schema = self.value(place)?;
         let digest = Sha256::digest(serde_json::to_vec(&(place, schema)).ok()?).into();
@@ -76,27 +75,27 @@ impl SourceSchema {
     }
 }
 
-/// What is known of a definition.
+/// A definition and its references.
 #[derive(Debug)]
 struct Definition {
-    /// Stands for its place and its text.
+    /// Digest of path and content.
     digest: [u8; 32],
-    /// The places that it refers to.
+    /// Paths of the definitions that it refers to.
     needs: HashSet<String>,
 }
 
-/// The definitions of a document.
+/// The `components.schemas` of a document.
 #[derive(Debug, Default)]
 pub struct Components {
     schemas: BTreeMap<String, Value>,
-    /// The key of each definition that is there, by what tells it from others.
+    /// Key of each definition, by its digest.
     keys: HashMap<[u8; 32], String>,
-    /// How many keys were made of each name.
+    /// Number of keys per name.
     numbers: HashMap<String, usize>,
 }
 
 impl Components {
-    /// Returns the properties of an input schema, each as a parameter.
+    /// Moves the properties of an input schema into the document, as parameters.
     pub fn params<'a>(&mut self, input: &'a SourceSchema) -> Vec<ContentDescriptor<'a>> {
         let list = input.root.get("required").and_then(Value::as_array);
         let required: HashSet<&str> =
@@ -118,12 +117,12 @@ impl Components {
         properties.into_iter().flatten().map(param).collect()
     }
 
-    /// Returns an output schema as it stands in the document.
+    /// Moves an output schema into the document.
     pub fn result(&mut self, output: &SourceSchema) -> Value {
         SchemaMover::new(self, output).adopt(&output.root)
     }
 
-    /// `components.schemas`, unless there are none.
+    /// Returns the definitions, if there are any.
     pub fn finish(self) -> Option<BTreeMap<String, Value>> {
         (!self.schemas.is_empty()).then_some(self.schemas)
     }
@@ -142,16 +141,16 @@ impl Components {
     }
 }
 
-/// Takes parts of one schema into the document.
+/// Moves parts of one schema into a document.
 #[derive(Debug)]
 struct SchemaMover<'a> {
     components: &'a mut Components,
     source: &'a SourceSchema,
-    /// What was looked at, by its place.
+    /// Visited definitions by path.
     definitions: HashMap<String, Option<Definition>>,
-    /// The keys of the definitions, by their places; `None` where one cannot be moved.
+    /// Keys of definitions by path; `None` if a definition cannot be moved.
     keys: HashMap<String, Option<String>>,
-    /// Places whose definitions have a key and are not there yet.
+    /// Paths and keys of definitions that are still to be written.
     promised: Vec<(String, String)>,
 }
 
@@ -166,14 +165,14 @@ impl<'a> SchemaMover<'a> {
         }
     }
 
-    /// A part of the schema as it stands in the document. One with references that cannot be moved
-    /// says nothing: without them it could say something wrong.
+    /// Returns a part of the schema for the document. If it has references that cannot be moved, returns
+    /// the schema that accepts everything.
     fn adopt(&mut self, schema: &Value) -> Value {
         let can_move = movable_references(schema).is_some_and(|references| {
             references.into_iter().all(|reference| self.moved(reference).is_some())
         });
         let adopted = if can_move { self.pointed_here(schema) } else { anything() };
-        // One after the other: chains of definitions may be long.
+        // Iterative, since chains of definitions may be long.
         while let Some((place, key)) = self.promised.pop() {
             let schema = self.source.value(&place).unwrap_or(&Value::Null);
             let schema = self.pointed_here(schema);
@@ -182,7 +181,7 @@ impl<'a> SchemaMover<'a> {
         adopted
     }
 
-    /// A copy whose references are those of the document.
+    /// Returns a copy with references of the document.
     fn pointed_here(&mut self, schema: &Value) -> Value {
         let mut copy = schema.clone();
         for_each_reference_mut(&mut copy, &mut |_, reference| {
@@ -193,7 +192,7 @@ impl<'a> SchemaMover<'a> {
         copy
     }
 
-    /// A reference as it is in the document.
+    /// Converts a reference to one of the document.
     fn moved(&mut self, reference: &str) -> Option<String> {
         let (place, inside) = self.source.target(reference)?;
         if !self.keys.contains_key(&place) {
@@ -204,7 +203,7 @@ impl<'a> SchemaMover<'a> {
         Some(format!("#/components/schemas/{key}{inside}"))
     }
 
-    /// The key of a definition: that of an equal one, or its own from now on.
+    /// Returns the key of an equal definition, or a new one.
     fn new_or_equal(&mut self, place: &str) -> Option<String> {
         let identity = self.identity(place)?;
         if let Some(key) = self.components.keys.get(&identity) {
@@ -216,13 +215,13 @@ impl<'a> SchemaMover<'a> {
         };
         let key = self.components.new_key(&name);
         self.components.keys.insert(identity, key.clone());
-        // Taken; what it is follows.
+        // Reserves the key; the schema is written later.
         self.components.schemas.insert(key.clone(), Value::Null);
         self.promised.push((place.to_owned(), key.clone()));
         Some(key)
     }
 
-    /// Stands for a definition and all that it needs; `None` if some of that cannot be moved.
+    /// Returns a digest of a definition and everything it refers to; `None` if it cannot be moved.
     fn identity(&mut self, place: &str) -> Option<[u8; 32]> {
         let mut seen = HashSet::new();
         let mut digests = BTreeSet::new();
@@ -244,7 +243,7 @@ impl<'a> SchemaMover<'a> {
     }
 }
 
-/// The references in a schema; `None` where they are not to be read from the document's root.
+/// Returns the references in a schema; `None` if a nested `$id` changes their base.
 fn movable_references(schema: &Value) -> Option<Vec<&str>> {
     let found = references(schema);
     let mut has_own_base = false;

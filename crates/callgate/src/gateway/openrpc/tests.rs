@@ -67,7 +67,7 @@ fn node(fields: &[(&str, &str)]) -> Types {
 }
 
 #[test]
-fn d39_the_first_paragraph_is_the_summary() {
+fn first_paragraph_is_the_summary() {
     let of = |text: &str| {
         let document = document_of([method("a").description(text)], &Types::default());
         let method = &document["methods"][0];
@@ -254,7 +254,7 @@ fn a_chain_of_definitions_is_moved_whole() {
 }
 
 #[test]
-fn d40_rpc_methods_are_not_in_it() {
+fn reserved_rpc_methods_are_not_in_the_document() {
     let document = document_of([method("rpc.discover"), method("rpcs")], &Types::default());
     assert_eq!(document["methods"].as_array().unwrap().len(), 1);
     assert_eq!(document["methods"][0]["name"], "rpcs");
@@ -269,8 +269,8 @@ fn too_much_for_one_document_is_refused_and_says_where_to_look() {
     ];
     insta::assert_debug_snapshot!(words, @r#"
     [
-        "there are 10001 methods for you, and one document has at most 10000; GET /mcp/tools/list has them in pages",
-        "your methods take 16777217 bytes, and one document is made from at most 16777216; GET /mcp/tools/list has them in pages",
+        "10001 methods exceed the limit of 10000 per document; use GET /mcp/tools/list",
+        "16777217 bytes of tools exceed the limit of 16777216 per document; use GET /mcp/tools/list",
     ]
     "#);
 }

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use self::site::{Site, caller, gateway, listed, settle};
-use super::service::{MAX_CALLERS, MAX_QUESTIONS, RETRY};
+use super::method_list_cache::{MAX_CALLERS, MAX_REQUESTS, RETRY_INTERVAL};
 use crate::access::Caller;
 use crate::upstream::CallError;
 use crate::upstream::Upstream;
@@ -51,7 +51,7 @@ async fn a_caller_sees_what_their_grants_allow_and_the_service_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_prepared_sees_nothing_of_the_service() {
+async fn unprepared_caller_sees_no_methods_of_the_service() {
     let (site, gateway) = gateway();
     site.list(1, &["open", "read"]);
     assert_eq!(gateway.as_caller(caller(1)).methods(), ["local"]);
@@ -121,7 +121,7 @@ async fn no_more_than_a_few_questions_are_under_way_at_once() {
     let ((), _) = tokio::join!(
         async {
             settle().await;
-            assert_eq!(site.asked(), MAX_QUESTIONS);
+            assert_eq!(site.asked(), MAX_REQUESTS);
             gate.add_permits(1000);
         },
         all
@@ -146,7 +146,7 @@ async fn what_the_service_denies_is_gone_at_once() {
 
     // It is asked again before the answer is old, and not at once.
     site.list(1, &["open"]);
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     settle().await;
     assert_eq!(site.asked(), 2);
@@ -222,30 +222,30 @@ async fn a_method_that_is_forbidden_stays_listed_and_the_service_is_asked_again(
         assert!(matches!(told, Err(CallError::Forbidden(..))), "{told:?}");
         assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
     }
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     listed(&gateway, &caller(1)).await;
     tokio::task::yield_now().await;
     assert_eq!(site.asked(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_callers_share_what_is_the_same_and_no_more_than_so_many_are_kept() {
+async fn equal_method_sets_are_shared_and_the_number_of_callers_is_limited() {
     let (site, gateway) = gateway();
     for number in 0..1000 {
         let own: &[&str] = if number % 2 == 0 { &["open"] } else { &["open", "read"] };
         site.list(number, own);
         listed(&gateway, &caller(number)).await;
     }
-    let (callers, sets) = gateway.visibility().remembered("site");
+    let (callers, sets) = gateway.snapshot.load().visibility.sizes("site");
     assert_eq!((callers, sets), (1000, 3), "two sets, and the empty one");
     for number in 1000..12_000 {
         listed(&gateway, &caller(number)).await;
     }
-    assert!(gateway.visibility().remembered("site").0 <= MAX_CALLERS);
+    assert!(gateway.snapshot.load().visibility.sizes("site").0 <= MAX_CALLERS);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_stays_while_the_upstream_does() {
+async fn cached_lists_are_kept_while_the_upstream_is_unchanged() {
     let (site, gateway) = gateway();
     site.list(1, &["open"]);
     let (more, other) = (Arc::new(Site::default()), Arc::new(Site::default()));

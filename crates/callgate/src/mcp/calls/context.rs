@@ -10,7 +10,7 @@ use super::negotiated::Negotiated;
 use super::notifier::Notifier;
 use super::running_call::{CallReply, RunningCall};
 use crate::access::Caller;
-use crate::gateway::within;
+use crate::gateway::with_time_limit;
 use crate::mcp::{
     EncodedMessage, Inbound, Mcp, McpError, McpRequest, McpResponse, ResultWriter, ResumableStream,
 };
@@ -157,7 +157,7 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
             Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
         let (client, call_id) = (context.client.clone(), context.call_id.clone());
         let run = guarded(move || run(context));
-        let written = match within(gateway.call_limit(), &client, run).await {
+        let written = match with_time_limit(gateway.call_limit(), &client, run).await {
             Ok(value) => write(value, call),
             Err(error) => Err(embedded_error(error, call, call_id)),
         };

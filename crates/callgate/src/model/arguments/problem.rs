@@ -1,5 +1,4 @@
-//! What is wrong with a call's arguments: each problem names the argument, what was expected and
-//! what came.
+//! Error messages for invalid arguments: each names the argument, the expected and the actual value.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
@@ -8,18 +7,18 @@ use thiserror::Error;
 
 use crate::wire::strict_json;
 
-/// Maximum number of problems in one error.
+/// Maximum number of problems per error.
 const MAX_PROBLEMS: usize = 8;
-/// Maximum number of characters of a value that are shown.
+/// Maximum number of characters shown of a value.
 const MAX_SHOWN: usize = 60;
 
-/// Why arguments were refused; nothing has run.
+/// Arguments that do not match the input schema. The method did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", .0.join("; "))]
 pub struct ArgumentsError(pub(super) Vec<String>);
 
 impl ArgumentsError {
-    /// The problems, one sentence each.
+    /// Returns one sentence per problem.
     pub fn problems(&self) -> &[String] {
         &self.0
     }
@@ -37,7 +36,7 @@ impl ArgumentsError {
         Self::one(format!("argument `{argument}` is not known"))
     }
 
-    /// Without saying what inside of each is wrong.
+    /// Lists invalid arguments without details.
     pub(super) fn wrong<'a>(
         arguments: impl Iterator<Item = (&'a str, &'a Value)>,
         is_optional: impl Fn(&str) -> bool,
@@ -45,16 +44,15 @@ impl ArgumentsError {
         let told = arguments.map(|(name, value)| {
             let hint = null_hint(name, value, &is_optional);
             let found = shown(value);
-            format!("argument `{name}` is not what its schema asks for, found {found}{hint}")
+            format!("argument `{name}` does not match its schema, found {found}{hint}")
         });
         let mut problems: Vec<String> = told.take(MAX_PROBLEMS).collect();
         if problems.is_empty() {
-            problems.push("the arguments are not what the input schema asks for".to_owned());
+            problems.push("the arguments do not match the input schema".to_owned());
         }
         Self(problems)
     }
 
-    /// `is_optional` knows parameters by name.
     pub(super) fn from_validation<'a>(
         errors: impl Iterator<Item = ValidationError<'a>>,
         is_optional: impl Fn(&str) -> bool,
@@ -74,10 +72,10 @@ impl ArgumentsError {
     }
 }
 
-/// For those who send null where they mean nothing.
+/// Hint for clients that send `null` for absent arguments.
 fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool) -> &'static str {
     let is_meant = value.is_null() && is_optional(parameter);
-    if is_meant { "; leave it out instead: null is not the same as absent here" } else { "" }
+    if is_meant { "; omit the argument, since null is not allowed" } else { "" }
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
@@ -113,7 +111,7 @@ fn describe(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             let types = expected_here(error, context);
             if types.is_empty() || at.is_empty() {
-                format!("{}: none of the alternatives takes {found}", subject(&at))
+                format!("{}: {found} matches none of the alternatives", subject(&at))
             } else {
                 expected(&types.join(" or "))
             }
@@ -122,7 +120,7 @@ fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// What the alternatives of a union expect at its very place, and not inside of it.
+/// Returns the types that the alternatives of a union expect at its own path.
 fn expected_here(
     union: &ValidationError<'_>,
     alternatives: &[Vec<ValidationError<'static>>],
@@ -143,7 +141,7 @@ fn subject(at: &str) -> String {
     if at.is_empty() { "arguments".to_owned() } else { format!("argument `{at}`") }
 }
 
-/// `/filter/0/name` as people write it: `filter.0.name`.
+/// Converts a JSON pointer to dots: `/filter/0/name` to `filter.0.name`.
 fn place(pointer: &str) -> String {
     cut(&pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~"))
 }

@@ -1,8 +1,7 @@
-//! A schema with its `$defs` written where they are referred to.
+//! Inlining of `$defs`.
 //!
-//! Clients tend to drop `$ref`, so a definition is written inline wherever that ends and stays small;
-//! a recursive one, and one whose inlined form is large, stays in `$defs`. The same rule as for
-//! classes of the registry, see [`crate::model::types`].
+//! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large.
+//! [`crate::model::types`] applies the same rule to classes of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +11,14 @@ use super::walk::{for_each_schema, for_each_schema_mut, nodes};
 use crate::model::types::MAX_INLINE_NODES;
 use crate::wire::percent;
 
-/// A schema with what its `$defs` define written where it is referred to.
+/// Replaces references by the definitions in `$defs`.
 ///
-/// Recursive definitions, and those that would become large, stay in `$defs`. References that lead
-/// nowhere stay as they are.
+/// Recursive and large definitions stay in `$defs`. Unresolvable references are kept.
 pub fn inline(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
     let Some(Value::Object(definitions)) = definitions else { return schema };
     let inliner = Inliner::new(&definitions);
-    // A root that is a reference says nothing of its kind to those who only look there.
+    // Clients that only look at the root must see its type.
     for _ in 0..definitions.len() {
         let Value::Object(root) = &mut schema else { break };
         let Some((_, definition)) = inliner.target(root) else { break };
@@ -59,14 +57,14 @@ impl<'a> Inliner<'a> {
         inliner
     }
 
-    /// Returns the definition that a schema refers to, and its name.
+    /// Returns the name and definition that a schema refers to.
     fn target(&self, schema: &Map<String, Value>) -> Option<(&'a str, &'a Value)> {
         let reference = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
         let (name, definition) = self.definitions.get_key_value(&decoded(reference))?;
         Some((name, definition))
     }
 
-    /// Whether `goal` is referred to from `from`, by any way.
+    /// Returns `true` if `from` refers to `goal`, directly or indirectly.
     fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
         self.targets_of(from).into_iter().any(|target| {
             target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
@@ -83,9 +81,8 @@ impl<'a> Inliner<'a> {
         targets
     }
 
-    /// Looks how many nodes a definition has when it is written out; too many, and it is not. Those
-    /// that it refers to come first, so that what is counted is what will be written: a schema that
-    /// was inlined once stays as it is.
+    /// Keeps a definition as a reference if its inlined form is too large. Its targets are measured first,
+    /// so that inlining is idempotent.
     fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
@@ -99,7 +96,7 @@ impl<'a> Inliner<'a> {
         }
     }
 
-    /// Returns a schema with its references written out, and notes which are not.
+    /// Returns a schema with references inlined, and collects the names of those that are kept.
     fn expanded(&self, schema: &Value, needed: &mut BTreeSet<&'a str>) -> Value {
         let mut schema = schema.clone();
         for_each_schema_mut(&mut schema, &mut |map| {
@@ -116,10 +113,10 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Keywords that only say something about a value, so that the nearer ones win.
+/// Annotation keywords, where the referring schema overrides the definition.
 const WORDS: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
 
-/// What a reference leads to, with what stands beside it: both hold.
+/// Merges a definition with the keywords beside its `$ref`.
 fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
     let mut merged = definition.as_object().cloned().unwrap_or_default();
     beside.shift_remove("$ref");
@@ -139,7 +136,7 @@ fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Val
     for (keyword, value) in beside {
         match (merged.get_mut(&keyword), value) {
             (Some(Value::Object(known)), Value::Object(mut named)) if keyword == "properties" => {
-                // A tag stands before what it tags.
+                // The tag of a tagged union comes first.
                 named.extend(std::mem::take(known));
                 *known = named;
             }
@@ -157,11 +154,11 @@ fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Val
     merged
 }
 
-/// Keywords beside which a second type would say nothing.
+/// Keywords with which adding a type would not allow null.
 const LIMITING: [&str; 8] =
     ["const", "oneOf", "anyOf", "allOf", "not", "if", "$ref", "$dynamicRef"];
 
-/// A union with null alone is a nullable type.
+/// Converts a union of one type and null to a nullable type.
 fn join_null(members: &mut Map<String, Value>) {
     let Some(Value::Array(either)) = members.get("anyOf") else { return };
     let [Value::Object(one), null] = either.as_slice() else { return };
@@ -181,7 +178,7 @@ fn join_null(members: &mut Map<String, Value>) {
     *members = joined;
 }
 
-/// A name as it stands in `$defs`: in a reference, parts of it are escaped.
+/// Decodes the name in a reference.
 fn decoded(reference: &str) -> String {
     let text = percent::decoded(reference).unwrap_or_default();
     text.replace("~1", "/").replace("~0", "~")
@@ -227,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_a_reference_holds_too() {
+    fn keywords_beside_a_reference_are_kept() {
         let tagged = json!({
             "$ref": "#/$defs/Card",
             "type": "object", "properties": {"kind": {"const": "card"}}, "required": ["kind"],
@@ -266,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_left_alone() {
+    fn data_that_look_like_schemas_are_unchanged() {
         let looks_like_one = json!({
             "anyOf": [{"type": "string"}, {"type": "null"}], "$ref": "#/$defs/A",
         });
@@ -281,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn references_in_a_circle_end() {
+    fn circular_references_terminate() {
         let schema = json!({
             "$ref": "#/$defs/A",
             "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
@@ -291,7 +288,7 @@ mod tests {
 
     /// Each level doubles: written out, 40 levels would not fit into memory.
     #[test]
-    fn what_would_grow_without_bound_is_not_inlined() {
+    fn exponential_definitions_are_not_inlined() {
         let level = |n: u32| {
             let next = json!({"$ref": format!("#/$defs/L{}", n + 1)});
             json!({"type": "object", "properties": {"a": next, "b": next}})

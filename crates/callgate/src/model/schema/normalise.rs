@@ -1,6 +1,5 @@
-//! Schemas from outside (a row's `input_schema`, a class's own schema) in the form that clients
-//! take: what PHP writes for empty objects is mended, and noise that some model APIs refuse is
-//! dropped. The order of keys stays.
+//! Normalisation of foreign schemas (from rows, classes or services): repairs PHP's empty objects and
+//! removes keywords that model APIs reject. Keeps the order of keys.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,20 +10,19 @@ use super::{REST_PARAM, WIRE_NAME};
 use crate::model::method::DefinitionError;
 use crate::model::tool::{is_portable, portable_name};
 
-/// Maximum number of levels of schemas below the root.
+/// Maximum nesting depth below the root.
 const MAX_DEPTH: usize = 64;
 
-/// Integer and float widths of other type systems; they say nothing to a client and some refuse
-/// them.
+/// `format` values for number widths, which some clients reject.
 const WIDTHS: [&str; 14] = [
     "int", "int8", "int16", "int32", "int64", "int128", "uint", "uint8", "uint16", "uint32",
     "uint64", "uint128", "float", "double",
 ];
 
-/// Unions and the like at the root, which make some clients drop every tool.
+/// Keywords at the root for which some clients drop all tools.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
-/// What a root may hold for its properties to be renamed.
+/// Keywords that a root may have for its properties to be renamed.
 const PLAIN_AT_ROOT: [&str; 8] = [
     "type",
     "properties",
@@ -36,11 +34,11 @@ const PLAIN_AT_ROOT: [&str; 8] = [
     "default",
 ];
 
-/// Keywords whose value is one schema.
+/// Keywords whose value is a single schema.
 const SCHEMAS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
 
-/// A schema that will stand inside of another.
+/// Normalises a nested schema.
 pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     mend(&mut schema);
     if !schema.is_object() {
@@ -56,8 +54,7 @@ pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     Ok(schema)
 }
 
-/// A schema for the root of a method's input. The first is for the check, the second, where it
-/// differs, is to be advertised: unions at the root make some clients drop every tool.
+/// Normalises an input schema. Returns the check schema and the advertised schema if it differs.
 pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionError> {
     let mut schema = subschema(schema)?;
     let Value::Object(root) = &mut schema else {
@@ -93,8 +90,7 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     Ok((schema, advertised))
 }
 
-/// What a union at the root says is hidden, but not the names that it has; one that means different
-/// things in different branches may be each of them.
+/// Advertises the properties of hidden root unions. A property with several schemas is their union.
 fn show_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
@@ -117,8 +113,8 @@ fn show_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     }
 }
 
-/// Gives properties whose names clients refuse another one, and keeps their own beside it. Left alone
-/// where the root says more of names than `required`: that would have to be rewritten too.
+/// Renames properties whose names clients reject, unless the root has keywords that refer to property names
+/// other than `required`.
 fn rename_properties(root: &mut Map<String, Value>) {
     let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
@@ -151,7 +147,7 @@ fn rename_properties(root: &mut Map<String, Value>) {
     }
 }
 
-/// A schema for the root of a method's result.
+/// Normalises an output schema.
 pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
     let mut schema = subschema(schema)?;
     if let Value::Object(root) = &mut schema {
@@ -160,7 +156,7 @@ pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
     Ok(schema)
 }
 
-/// Removes noise from a schema and mends the schemas directly in it.
+/// Removes rejected keywords and repairs direct subschemas.
 fn tidy(map: &mut Map<String, Value>) {
     if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
         map.shift_remove("format");
@@ -187,7 +183,7 @@ fn tidy(map: &mut Map<String, Value>) {
     }
 }
 
-/// Writes the schema of everything as an object. PHP's encoder writes an empty object as an empty list.
+/// Replaces `true` and PHP's empty array by `{}`.
 fn mend(schema: &mut Value) {
     if *schema == true || schema.as_array().is_some_and(Vec::is_empty) {
         *schema = json!({});

@@ -1,7 +1,7 @@
-//! The schemas of Rust types: schemars' own, in the form that clients take.
+//! Schemas of Rust types, from schemars.
 //!
-//! One generator for each, so that a method's schema has only what the method needs. What is read and
-//! what is written have different schemas: a field may be optional in the one only.
+//! Each schema has its own generator, so that it contains only its own definitions. Deserialization and
+//! serialization have different schemas: a field may be optional in one only.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -11,11 +11,11 @@ use super::inline::inline;
 use super::walk::for_each_schema_mut;
 use crate::model::method::{DefinitionError, compile_property};
 
-/// The schema of all arguments of a function, whose fields they are: as it is checked, and as it is
-/// advertised.
+/// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
+/// `A`.
 ///
-/// The check has the bounds of integers, which would be noise elsewhere, and no defaults: serde fills them
-/// in by itself, with what the code says at that moment.
+/// The check schema has integer bounds, which would distract clients, and no defaults, which serde fills
+/// in.
 pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12().for_deserialize());
     if let Value::Object(root) = &mut schema {
@@ -39,7 +39,7 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     (check, schema)
 }
 
-/// The schema of what a function gives; `None` where it says nothing.
+/// Returns the schema of a function's result, if it has a meaningful one.
 pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> {
     let schema = schema::<R>(SchemaSettings::draft2020_12().for_serialize());
     let Some(root) = schema.as_object() else { return Ok(None) };
@@ -53,7 +53,7 @@ pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> 
     Ok(says_something.then_some(schema))
 }
 
-/// Whether it is what schemars makes of a `Result`.
+/// Returns `true` for the schema that schemars generates for a `Result`.
 fn is_result(root: &Map<String, Value>) -> bool {
     let Some(Value::Array(either)) = root.get("oneOf") else { return false };
     let required =
@@ -61,7 +61,7 @@ fn is_result(root: &Map<String, Value>) -> bool {
     either.len() == 2 && required("Ok") && required("Err")
 }
 
-/// JSON Schema knows no widths: what does not fit would pass the check, and fail where it is read.
+/// Adds bounds to integers. Without them, values out of range would pass the check and fail in serde.
 fn bound_integers(schema: &mut Map<String, Value>) {
     let (low, high) = match schema.get("format").and_then(Value::as_str) {
         Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
@@ -74,8 +74,7 @@ fn bound_integers(schema: &mut Map<String, Value>) {
     schema.entry("maximum").or_insert(high);
 }
 
-/// A default that its own schema refuses is not shown: infinity, which is null in JSON, or what is
-/// written in another form than it is read in.
+/// Removes defaults that their own schema rejects, such as infinity, which is null in JSON.
 fn drop_wrong_defaults(schema: &mut Value) {
     let definitions = schema.get("$defs").cloned();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -101,22 +100,21 @@ fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// What schemars writes for an enum whose variants have doc comments is a union of constants, which many
-/// clients do not understand: it becomes a list of choices, and what is said of them moves to the
-/// description.
+/// Converts the union of constants that schemars generates for documented enums to an `enum`, since many
+/// clients ignore such unions. The documentation of variants is added to the description.
 fn list_choices(schema: &mut Map<String, Value>) {
     if let Some(choices) = Choices::of(schema) {
         choices.write(schema);
     }
 }
 
-/// The constants of a union that has nothing else, but for null.
+/// Constants of a union that contains only constants and null.
 #[derive(Default)]
 struct Choices {
     types: Vec<Value>,
     values: Vec<Value>,
     description: Option<Value>,
-    /// A line for each that something is said of.
+    /// One line per documented constant.
     notes: Vec<String>,
 }
 
@@ -178,7 +176,7 @@ impl Choices {
     }
 }
 
-/// In the order in which hand-made parameters have them.
+/// Moves description and default to the end, as for parameters defined by hand.
 fn put_words_last(property: &mut Value) {
     let Value::Object(property) = property else { return };
     for key in ["description", "default"] {

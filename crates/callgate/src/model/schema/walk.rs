@@ -1,14 +1,14 @@
-//! The schemas inside of a schema, told from data that only look like them, and their references.
+//! Traversal of nested schemas and references, which skips data.
 
 use serde_json::{Map, Value};
 
-/// What a keyword of a schema holds.
+/// Kind of a keyword's value.
 pub(crate) enum KeywordKind {
-    /// A schema, or a list of them, or nothing of interest.
+    /// A schema, an array of schemas, or neither.
     Schemas,
-    /// Schemas by names that are no keywords.
+    /// Schemas by name.
     ByName,
-    /// Values, which may look like anything.
+    /// Data that may look like a schema.
     Data,
 }
 
@@ -23,10 +23,10 @@ pub(crate) fn keyword_kind(keyword: &str) -> KeywordKind {
     }
 }
 
-/// The keywords that refer to another schema.
+/// Keywords with a reference.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
-/// Visits a schema and every schema in it, from the outside.
+/// Visits a schema and all nested schemas, outer ones first.
 pub(crate) fn for_each_schema<'a>(
     schema: &'a Value,
     visit: &mut dyn FnMut(&'a Map<String, Value>),
@@ -41,7 +41,7 @@ pub(crate) fn for_each_schema<'a>(
     }
 }
 
-/// Visits every schema in the value of a keyword.
+/// Visits all schemas in the value of a keyword.
 pub(crate) fn for_each_schema_in<'a>(
     keyword: &str,
     value: &'a Value,
@@ -56,7 +56,7 @@ pub(crate) fn for_each_schema_in<'a>(
     }
 }
 
-/// Visits a schema and every schema in it, from the outside, to change them.
+/// Like [`for_each_schema`], with mutable access.
 pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(map) => {
@@ -76,7 +76,7 @@ pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<St
     }
 }
 
-/// Returns the references in a schema and in every schema in it.
+/// Returns all references in a schema.
 pub(crate) fn references(schema: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     for_each_schema(schema, &mut |map| {
@@ -85,7 +85,7 @@ pub(crate) fn references(schema: &Value) -> Vec<&str> {
     found
 }
 
-/// Visits the references in a schema and in every schema in it, each with its keyword, to change them.
+/// Visits all references in a schema with their keywords.
 pub fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&str, &mut String)) {
     for_each_schema_mut(schema, &mut |map| {
         for keyword in REFERENCES {
@@ -96,7 +96,7 @@ pub fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&str, &m
     });
 }
 
-/// Returns how many schemas are in each other at most.
+/// Returns the nesting depth of schemas.
 pub(crate) fn depth(schema: &Value) -> usize {
     let deepest = |schemas: &mut dyn Iterator<Item = &Value>| schemas.map(depth).max().unwrap_or(0);
     match schema {
@@ -113,7 +113,7 @@ pub(crate) fn depth(schema: &Value) -> usize {
     }
 }
 
-/// Returns `true` if the `type` of a schema is this one or has it among others.
+/// Returns `true` if the `type` of a schema includes `kind`.
 pub(crate) fn accepts(schema: &Map<String, Value>, kind: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(name)) => name == kind,
@@ -122,7 +122,7 @@ pub(crate) fn accepts(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Returns the number of JSON values that a value consists of.
+/// Returns the number of nested JSON values, including itself.
 pub(crate) fn nodes(value: &Value) -> usize {
     1 + match value {
         Value::Object(members) => members.values().map(nodes).sum::<usize>(),

@@ -1,8 +1,8 @@
-//! A tool in the format of each face and revision.
+//! Formats of a tool for REST and for revisions of MCP.
 //!
-//! A tool is written once in full, as the REST face shows it, with marks at its parts; the shapes of
-//! MCP are put together from the same bytes when the catalog is laid out. Putting them together for each
-//! page instead would take 285 instructions for each tool, see `docs/internals/decisions/0001-raw-json-bytes.md`.
+//! A tool is serialized once in the REST format, with the offsets of its parts. The MCP formats are
+//! assembled from the same bytes when the catalog is built. Assembling them for each page would take 285
+//! instructions per tool, see `docs/internals/decisions/0001-raw-json-bytes.md`.
 
 use std::ops::Range;
 
@@ -11,17 +11,16 @@ use serde_json::{Map, Value, json};
 use crate::model::schema::walk::for_each_schema;
 use crate::wire::Revision;
 
-/// What a tool looks like.
+/// Format of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolFormat {
-    /// REST: everything, with the method's id as the name.
+    /// REST: all members, with the method's id as the name.
     Rest,
-    /// MCP up to 2025-03-26: neither title nor output schema. The annotations of 2025-03-26 are in
-    /// 2024-11-05 too, where clients do not mind them.
+    /// MCP up to 2025-03-26: without title and output schema. Clients of 2024-11-05 ignore the annotations.
     Plain,
-    /// MCP from 2025-06-18 on: the output is an object, anything else is wrapped as `result`.
+    /// MCP from 2025-06-18: output schemas other than objects are wrapped in a property `result`.
     ObjectOutput,
-    /// MCP from 2026-07-28 on: any output.
+    /// MCP from 2026-07-28: any output schema.
     AnyOutput,
 }
 
@@ -29,7 +28,7 @@ impl ToolFormat {
     pub(crate) const ALL: [Self; 4] =
         [Self::Rest, Self::Plain, Self::ObjectOutput, Self::AnyOutput];
 
-    /// Returns the format that tools have in a revision of MCP.
+    /// Returns the format for a revision of MCP.
     pub(crate) const fn of(revision: Revision) -> Self {
         match revision {
             Revision::V2024_11_05 | Revision::V2025_03_26 => Self::Plain,
@@ -39,30 +38,29 @@ impl ToolFormat {
     }
 }
 
-/// Where the parts of a written tool are, counted from its start.
+/// Offsets of the parts of a serialized tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ToolOffsets {
-    /// `{"name":…` ends.
+    /// End of `{"name":…`.
     pub(crate) name_end: u32,
-    /// `,"title":…` ends; there may be none.
+    /// End of `,"title":…`, if present.
     pub(crate) title_end: u32,
-    /// The input schema.
     pub(crate) input_start: u32,
     pub(crate) input_end: u32,
-    /// `,"outputSchema":…` ends; there may be none.
+    /// End of `,"outputSchema":…`, if present.
     pub(crate) output_end: u32,
 }
 
-/// What is advertised of a method's result.
+/// Kind of a method's output schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// Nothing.
+    /// No schema.
     Unknown,
-    /// A schema whose root is an object.
+    /// The root is an object.
     Object,
-    /// Another, which the revisions of 2025 see wrapped.
+    /// Another type; wrapped for the revisions of 2025.
     Wrapped,
-    /// Another that cannot stand inside of a wrapper, and which they do not see.
+    /// Another type that cannot be wrapped; hidden from the revisions of 2025.
     Unwrappable,
 }
 
@@ -73,14 +71,14 @@ impl ToolOffsets {
         self.input_start as usize..self.input_end as usize
     }
 
-    /// The output schema, without its key.
+    /// Range of the output schema.
     pub(crate) fn output(&self) -> Option<Range<usize>> {
         let start = self.input_end as usize + OUTPUT_KEY.len();
         (self.output_end > self.input_end).then_some(start..self.output_end as usize)
     }
 }
 
-/// Appends a tool in another format than the one that it is written in.
+/// Appends a serialized tool in another format.
 pub(crate) fn write(
     format: ToolFormat,
     name: &str,
@@ -93,7 +91,7 @@ pub(crate) fn write(
         return out.extend_from_slice(tool);
     }
     let part = |from: u32, to: u32| tool.get(from as usize..to as usize).unwrap_or_default();
-    // Names have nothing to escape.
+    // Tool names need no escaping.
     out.extend_from_slice(b"{\"name\":\"");
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
@@ -117,7 +115,7 @@ pub(crate) fn write(
     out.extend_from_slice(tool.get(parts.output_end as usize..).unwrap_or_default());
 }
 
-/// What an output schema is to the revisions that want an object.
+/// Classifies an output schema.
 pub(super) fn classify_output(schema: &Value) -> OutputKind {
     if schema.get("type").is_some_and(|ty| ty == "object") {
         return OutputKind::Object;
@@ -134,10 +132,11 @@ pub(super) fn classify_output(schema: &Value) -> OutputKind {
     if can_move { OutputKind::Wrapped } else { OutputKind::Unwrappable }
 }
 
-/// Keywords with which a schema cannot stand inside of another.
+/// Keywords with which a schema cannot be nested.
 const NOT_MOVABLE: [&str; 5] = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
-/// The schema of `{"result": …}`. Definitions move to the new root, so that references find them.
+/// Wraps a schema as the property `result`. Definitions move to the new root, so that references still
+/// resolve.
 fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
     let has_keywords = schema.windows(2).any(|pair| pair == b"\"$");
     if !has_keywords {

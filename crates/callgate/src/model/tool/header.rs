@@ -1,33 +1,33 @@
-//! `x-mcp-header`: arguments that modern clients repeat in HTTP headers, so that what stands between
-//! can route by them. One wrong annotation makes clients drop the tool, so it is found here.
+//! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them.
+//! Clients drop tools with invalid annotations, so they are rejected here.
 
 use serde_json::Value;
 
 use crate::model::method::DefinitionError;
 use crate::model::schema::walk::for_each_schema_in;
 
-/// The annotation.
+/// Name of the annotation.
 pub(crate) const KEYWORD: &str = "x-mcp-header";
-/// The types that a header can carry.
+/// Types that a header can contain.
 const TYPES: [&str; 3] = ["string", "integer", "boolean"];
 
-/// An argument that is repeated in a header.
+/// An argument that clients repeat in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeaderParam {
-    /// The whole name of the header, in lower case: `mcp-param-…`.
+    /// Header name in lower case: `mcp-param-…`.
     pub(crate) header: Box<str>,
-    /// Where the argument is: the names of properties, from the root down.
+    /// Property names from the root to the argument.
     pub(crate) path: Box<[Box<str>]>,
 }
 
-/// Returns all annotations of an input schema, or what is wrong with one.
+/// Returns all annotations of an input schema. Fails on an invalid one.
 pub(crate) fn params(schema: &Value) -> Result<Box<[HeaderParam]>, DefinitionError> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
     Ok(found.into())
 }
 
-/// Only properties of properties can be reached by every client.
+/// Clients only support annotations on nested properties.
 fn collect<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,

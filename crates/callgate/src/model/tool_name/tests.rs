@@ -11,7 +11,7 @@ fn names(prefix: &str, ids: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn b42_the_prefix_stands_before_every_name() {
+fn every_name_has_the_prefix() {
     assert_eq!(
         names("FESTI_MCP", &["onJsonExportToGoogleCalendar"]),
         ["FESTI_MCP__onJsonExportToGoogleCalendar"]
@@ -20,12 +20,12 @@ fn b42_the_prefix_stands_before_every_name() {
 }
 
 #[test]
-fn d1_foreign_characters_become_underscores() {
+fn other_characters_become_underscores() {
     assert_eq!(names("", &["cache.rebuild", "a:b c/é"]), ["cache_rebuild", "a_b_c__"]);
 }
 
 #[test]
-fn d2_an_id_that_needs_no_change_keeps_its_name_and_the_changed_ones_get_a_hash() {
+fn valid_id_keeps_its_name_and_colliding_ones_get_a_hash() {
     let names = names("", &["a_b", "a.b", "a:b", "c.d"]);
     insta::assert_debug_snapshot!(names, @r#"
     [
@@ -38,7 +38,7 @@ fn d2_an_id_that_needs_no_change_keeps_its_name_and_the_changed_ones_get_a_hash(
 }
 
 #[test]
-fn b41_long_names_are_cut_and_stay_apart() {
+fn long_names_are_truncated_and_stay_distinct() {
     let long = "x".repeat(100);
     let other = format!("{long}y");
     let names = names("PREFIX", &[&long, &other]);
@@ -47,14 +47,14 @@ fn b41_long_names_are_cut_and_stay_apart() {
 }
 
 #[test]
-fn b43_a_prefix_with_other_characters_is_refused() {
+fn prefix_with_other_characters_is_rejected() {
     for prefix in ["a::b", "a b", "a.b", &"x".repeat(41)] {
         assert!(prefix.parse::<Prefix>().is_err(), "{prefix}");
     }
 }
 
 #[test]
-fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
+fn assigned_name_stays_when_another_method_has_that_id() {
     let methods = [
         NameRequest { id: "a.b", given: Some("a_b") },
         NameRequest { id: "a_b", given: None },

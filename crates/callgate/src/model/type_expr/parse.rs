@@ -1,16 +1,16 @@
-//! Text to [`TypeExpr`]: a recursive descent over characters, bounded in length and depth.
+//! Recursive descent parser for [`TypeExpr`], limited in length and depth.
 
 use serde_json::Number;
 use thiserror::Error;
 
 use super::{ClassName, Field, Literal, TypeExpr};
 
-/// Longer texts are refused; real types have a few dozen characters.
+/// Maximum length of a type in bytes.
 const MAX_LENGTH: usize = 8 * 1024;
-/// Nesting past this is refused, so that no text can exhaust the stack.
+/// Maximum nesting depth, which limits the use of the stack.
 const MAX_DEPTH: usize = 32;
 
-/// Why a text is not a type.
+/// The text is not a valid type.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("type `{text}`, column {column}: {problem}")]
 pub struct TypeError {
@@ -33,7 +33,7 @@ enum TypeProblem {
     GenericClass(String),
     #[error("intersections (`A&B`) are not supported; name one class")]
     Intersection,
-    #[error("the field `{0}` is there twice")]
+    #[error("the field `{0}` is duplicated")]
     DuplicateField(String),
     #[error("the bound `{0}` is not an integer, `min` or `max`")]
     Bound(String),
@@ -51,7 +51,7 @@ pub(super) fn continues_name(c: char) -> bool {
     starts_name(c) || c.is_ascii_digit()
 }
 
-/// Whether a shape's key can stand without quotes.
+/// Returns `true` if a key needs no quotes.
 pub(super) fn is_plain_key(key: &str) -> bool {
     is_index(key)
         || key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -111,7 +111,7 @@ impl Parser<'_> {
         if self.eat("?") { Ok(self.suffixed()?.or_null()) } else { self.suffixed() }
     }
 
-    /// A type and its `[]`s; `?T[]` is a nullable list, so `?` binds more loosely than these.
+    /// Parses a type and its `[]` suffixes. They bind more tightly than `?`: `?T[]` is a nullable list.
     fn suffixed(&mut self) -> Result<TypeExpr, TypeProblem> {
         let mut ty = self.primary()?;
         let mut depth = self.depth;
@@ -152,14 +152,14 @@ impl Parser<'_> {
         let name = self.take_while(|c| continues_name(c) || c == '\\' || c == '-');
         let result = self.resolve(&name);
         if !matches!(result, Ok(_) | Err(TypeProblem::Unexpected { .. } | TypeProblem::TooDeep)) {
-            // Point at the name rather than behind it.
+            // The error's column is the start of the name.
             self.rest = start;
         }
         result
     }
 
     fn resolve(&mut self, name: &str) -> Result<TypeExpr, TypeProblem> {
-        // PHP's own type words ignore case; those that only doc comments know do not.
+        // PHP's types are case-insensitive; aliases of doc comments are not.
         let lower = name.to_ascii_lowercase();
         Ok(match lower.as_str() {
             "int" => return self.int(),
@@ -246,7 +246,7 @@ impl Parser<'_> {
         text.parse().map(Some).map_err(|_| TypeProblem::Bound(text))
     }
 
-    /// What stands behind `array` or `list`: a shape, arguments, or nothing, which is `bare`.
+    /// Parses what follows `array` or `list`: a shape, type arguments, or nothing (`bare`).
     fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, TypeProblem> {
         match self.peek() {
             Some('<') => {}
@@ -277,7 +277,7 @@ impl Parser<'_> {
         Ok(arguments)
     }
 
-    /// `{id: int, name?: string}`, `{int, string}`; a closing `...` is taken and means nothing.
+    /// Parses `{id: int, name?: string}` or `{int, string}`. A trailing `...` is ignored.
     fn shape(&mut self) -> Result<TypeExpr, TypeProblem> {
         self.expect("{", "`{`")?;
         let mut fields: Vec<Field> = Vec::new();
@@ -316,7 +316,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A key and whether it is optional; `None`, and nothing taken, where a type comes at once.
+    /// Parses a key and whether it is optional. Returns `None` and consumes nothing if there is no key.
     fn key(&mut self) -> Result<Option<(String, bool)>, TypeProblem> {
         let start = self.rest;
         let name = match self.peek() {
@@ -341,7 +341,7 @@ impl Parser<'_> {
                 return Ok(text);
             }
             match c {
-                // As in PHP's single quotes: only the quote and the backslash are escaped.
+                // As in PHP's single quotes, only the quote and the backslash are escaped.
                 '\\' => match chars.next() {
                     Some((_, escaped)) if escaped == quote || escaped == '\\' => text.push(escaped),
                     Some((_, other)) => text.extend(['\\', other]),

@@ -11,7 +11,7 @@ fn printed(text: &str) -> String {
 }
 
 #[test]
-fn b49_scalars_are_read_in_any_case_and_by_their_doc_comment_names() {
+fn scalars_parse_in_any_case_and_by_their_doc_comment_names() {
     for (text, canonical) in [
         ("int", "int"),
         ("INT", "int"),
@@ -38,7 +38,7 @@ fn b49_scalars_are_read_in_any_case_and_by_their_doc_comment_names() {
 }
 
 #[test]
-fn b50_b51_arrays_and_lists_have_one_form() {
+fn arrays_and_lists_have_one_normal_form() {
     for (text, canonical) in [
         ("array", "array"),
         ("iterable", "array"),
@@ -58,7 +58,7 @@ fn b50_b51_arrays_and_lists_have_one_form() {
 }
 
 #[test]
-fn b52_b53_classes_keep_their_namespace() {
+fn classes_keep_their_namespace() {
     assert_eq!(
         printed("\\plugin\\Commits\\CommitValuesObject[]"),
         "plugin\\Commits\\CommitValuesObject[]"
@@ -69,7 +69,7 @@ fn b52_b53_classes_keep_their_namespace() {
 }
 
 #[test]
-fn b54_b55_d5_unions_are_flat_and_null_stands_outside() {
+fn unions_are_flat_and_null_is_outside() {
     for (text, canonical) in [
         ("int|string", "int|string"),
         ("int|int", "int"),
@@ -117,7 +117,7 @@ fn shapes_have_names_options_and_places() {
 }
 
 #[test]
-fn what_is_no_type_is_refused_with_a_place_and_a_reason() {
+fn invalid_types_are_rejected_with_column_and_reason() {
     let errors: Vec<String> = [
         "",
         "self",
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "[\\PC]{0,40}|[a-z?|<>\\[\\](){}:,'$\\\\0-9 ]{0,40}") {
+    fn any_text_parses_or_is_rejected(text in "[\\PC]{0,40}|[a-z?|<>\\[\\](){}:,'$\\\\0-9 ]{0,40}") {
         if let Ok(ty) = text.parse::<TypeExpr>() {
             prop_assert_eq!(ty.to_string().parse(), Ok(ty));
         }

@@ -1,21 +1,21 @@
-//! What a client can be asked for, as it said itself.
+//! Capabilities that clients declare.
 
 use std::fmt;
 
 use serde_json::value::RawValue;
 
-/// What a client can be asked for, or can do with a call.
+/// A capability of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// To have its model complete something.
+    /// Completions by the client's model.
     Sampling,
-    /// To have the person fill a form.
+    /// Forms for the user.
     Elicitation,
-    /// To say where it works.
+    /// Lists of directories.
     Roots,
-    /// To have the person visit a page.
+    /// Pages for the user to visit.
     ElicitationUrl,
-    /// To come back for the result of a task.
+    /// Tasks.
     Tasks,
 }
 
@@ -24,7 +24,7 @@ impl Capability {
         1 << self as u8
     }
 
-    /// As a client would declare it.
+    /// Returns the declaration of the capability.
     pub(crate) fn declaration(self) -> serde_json::Value {
         use serde_json::json;
         match self {
@@ -37,7 +37,7 @@ impl Capability {
     }
 }
 
-/// What a client that can come back for results declares.
+/// Extension that clients with support for tasks declare.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 impl fmt::Display for Capability {
@@ -52,7 +52,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What a client said that it can do.
+/// The capabilities of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Capabilities(u8);
 
@@ -69,7 +69,7 @@ impl Capabilities {
         self.0 & capability.bit() != 0
     }
 
-    /// From a client's own words.
+    /// Parses a client's declaration.
     pub(crate) fn declared(words: &RawValue) -> Result<Self, serde_json::Error> {
         use serde::de::IgnoredAny;
         #[derive(serde::Deserialize)]
@@ -96,7 +96,7 @@ impl Capabilities {
         let elicitation = declared.elicitation.as_ref();
         let offered = [
             (Capability::Sampling, declared.sampling.is_some()),
-            // Without a mode, it means forms.
+            // A declaration without a mode means forms.
             (
                 Capability::Elicitation,
                 elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),

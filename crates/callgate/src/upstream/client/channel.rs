@@ -1,4 +1,4 @@
-//! The channel between a running method and what answers its client.
+//! Channel between a running method and the MCP layer.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,12 +14,12 @@ use crate::upstream::local::Error;
 use crate::upstream::local::ask::Question;
 use crate::wire::log_level::LogLevel;
 
-/// Maximum number of notifications that wait for a client that does not read. Later ones are dropped.
+/// Maximum number of queued notifications. Later ones are dropped.
 const MAX_OUTGOING: usize = 256;
-/// Maximum number of questions of one call that wait to be taken.
+/// Maximum number of queued questions of one call.
 const MAX_REQUESTS: usize = 32;
 
-/// What goes to the client before the reply.
+/// A message to the client before the reply.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Progress {
@@ -32,35 +32,35 @@ pub(crate) enum Outgoing {
         logger: String,
         data: Box<RawValue>,
     },
-    /// A question for a client that answers while the method waits.
+    /// A question to a client that answers while the method waits.
     Request {
         id: String,
         method: &'static str,
         params: serde_json::Value,
     },
-    /// The client disconnects and comes back after this long.
+    /// Asks the client to reconnect after this time.
     Retry(Duration),
 }
 
-/// What a method wants of its client.
+/// A request of a method to its client.
 #[derive(Debug)]
 pub(crate) enum ClientRequest {
     Question(PendingQuestion),
     Task(TaskRequest),
-    /// Nobody reads any more.
+    /// The client disconnected.
     Disconnected,
 }
 
-/// A method that wants to run on as a task.
+/// A request to continue as a task.
 #[derive(Debug)]
 pub(crate) struct TaskRequest {
-    /// Whether the method fails for clients without tasks.
+    /// Whether the method requires a task.
     pub(crate) is_required: bool,
     reply: Responder<bool>,
 }
 
 impl TaskRequest {
-    /// Replies whether the method is a task now.
+    /// Answers whether the call is a task now.
     pub(crate) fn answer(self, is_task: Result<bool, String>) {
         let _ = self.reply.send(is_task);
     }
@@ -68,10 +68,10 @@ impl TaskRequest {
 
 type Responder<T> = oneshot::Sender<Result<T, String>>;
 
-/// Returns what is wrong with an answer.
+/// Checks an answer. Returns the problem.
 type AnswerCheck = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
 
-/// A question that a method waits for.
+/// A question that waits for an answer.
 pub(crate) struct PendingQuestion {
     pub(crate) key: String,
     pub(crate) method: &'static str,
@@ -88,12 +88,11 @@ impl fmt::Debug for PendingQuestion {
 }
 
 impl PendingQuestion {
-    /// Returns `true` if the method still waits.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    /// Gives the method the answer, or the reason why there is none.
+    /// Passes the answer, or an error, to the method.
     pub(crate) fn answer(self, answer: Result<Box<RawValue>, String>) {
         let answer = answer.and_then(|answer| {
             let checked = (self.check)(&answer);
@@ -104,7 +103,7 @@ impl PendingQuestion {
     }
 }
 
-/// The channel between one call and its client.
+/// The channel of one call.
 #[derive(Debug, Default)]
 pub(crate) struct CallChannel {
     capabilities: Capabilities,
@@ -119,13 +118,13 @@ pub(crate) struct CallChannel {
 struct State {
     outgoing: VecDeque<Outgoing>,
     requests: VecDeque<ClientRequest>,
-    /// Whether the client comes back for the result.
+    /// Whether the call runs as a task.
     is_task: bool,
-    /// Number of questions without an answer.
+    /// Number of unanswered questions.
     open: usize,
-    /// Since when there are open questions.
+    /// Start of the current wait for answers.
     waiting_since: Option<Instant>,
-    /// How long the method waited for answers before.
+    /// Total duration of earlier waits.
     waited: Duration,
 }
 
@@ -157,7 +156,6 @@ impl CallChannel {
         self.state().is_task
     }
 
-    /// The call is a task from now on.
     pub(crate) fn set_task(&self) {
         self.state().is_task = true;
     }
@@ -166,7 +164,7 @@ impl CallChannel {
         self.log_level.is_some_and(|least| least <= level)
     }
 
-    /// A task's progress is stored, so it is always wanted.
+    /// The progress of a task is stored, so it is always reported.
     pub(super) fn wants_progress(&self) -> bool {
         self.wants_progress || self.is_task()
     }
@@ -192,13 +190,13 @@ impl CallChannel {
         }
     }
 
-    /// Returns what waits to be sent. A task takes its own.
+    /// Takes all queued messages, unless the call is a task.
     pub(crate) fn take_outgoing(&self) -> VecDeque<Outgoing> {
         let mut state = self.state();
         if state.is_task { VecDeque::new() } else { std::mem::take(&mut state.outgoing) }
     }
 
-    /// Says that nobody reads any more.
+    /// Reports that the client disconnected.
     pub(crate) fn disconnect(&self) {
         self.push_request(ClientRequest::Disconnected);
     }
@@ -221,7 +219,7 @@ impl CallChannel {
         }
     }
 
-    /// Makes a request and waits for the reply.
+    /// Queues a request and waits for the answer.
     async fn request<T>(
         &self,
         request: impl FnOnce(Responder<T>) -> ClientRequest,
@@ -233,7 +231,7 @@ impl CallChannel {
         self.push_request(request(reply));
         match answered.await {
             Ok(answer) => answer.map_err(Error::tool),
-            // The request was dropped: the method will run again, or is over.
+            // The request was dropped: the method runs again, or the call ended.
             Err(_) => std::future::pending().await,
         }
     }
@@ -261,7 +259,7 @@ impl CallChannel {
     }
 }
 
-/// Counts a question, and the time, while it is open.
+/// Counts an unanswered question and the waiting time.
 struct OpenQuestion<'a>(&'a CallChannel);
 
 impl<'a> OpenQuestion<'a> {

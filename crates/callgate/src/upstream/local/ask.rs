@@ -1,5 +1,4 @@
-//! What a method can ask the client for while it runs: an answer of the person, a completion of the
-//! client's model, the client's roots.
+//! Questions to the client: forms for the user, completions by the client's model, and roots.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +10,23 @@ use serde_json::{Map, Value, json};
 use crate::upstream::client::Capability;
 use crate::upstream::content::{Content, Role};
 
-/// Something that a client can be asked. See [`Elicit`], [`Sample`] and [`ListRoots`].
+/// A question to the client: [`Elicit`], [`Sample`] or [`ListRoots`].
 pub trait Question: sealed::Sealed {
-    /// What it is answered with.
+    /// Type of the answer.
     type Answer: DeserializeOwned;
-    /// The method of the request.
+    /// Method of the request.
     #[doc(hidden)]
     const METHOD: &'static str;
 
-    /// What the client must be able to do.
+    /// Returns the required capability.
     #[doc(hidden)]
     fn needs(&self) -> Capability;
 
-    /// The parameters of the request.
+    /// Returns the parameters of the request.
     #[doc(hidden)]
     fn params(&self) -> Value;
 
-    /// Returns what is wrong with an answer, in words for the client.
+    /// Checks an answer. Returns the problem, for the client.
     #[doc(hidden)]
     fn check(&self, answer: &RawValue) -> Result<(), String> {
         read::<Self::Answer>(answer).map(drop)
@@ -35,14 +34,13 @@ pub trait Question: sealed::Sealed {
 }
 
 mod sealed {
-    /// Only questions of this module can be asked.
     pub trait Sealed: Clone + Send + Sync + 'static {}
     impl Sealed for super::Elicit {}
     impl Sealed for super::Sample {}
     impl Sealed for super::ListRoots {}
 }
 
-/// Asks the person: a form with a few fields, or a page to visit.
+/// Asks the user with a form, or to visit a page.
 #[derive(Debug, Clone)]
 pub struct Elicit {
     message: String,
@@ -56,29 +54,30 @@ enum ElicitMode {
 }
 
 impl Elicit {
-    /// A form. The schema is an object of strings, numbers, booleans and choices, nothing nested:
-    /// that is all that clients show.
+    /// Creates a form. The schema must be a flat object of strings, numbers, booleans and enums, since
+    /// clients show nothing else.
     pub fn form(message: impl Into<String>, schema: Value) -> Self {
         Self { message: message.into(), mode: ElicitMode::Form(schema) }
     }
 
-    /// A page to visit, for what must not go through the client. The id tells one from another.
+    /// Creates a page to visit, for data that must not pass through the client. `id` identifies the
+    /// elicitation.
     pub fn url(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
         Self { message: message.into(), mode: ElicitMode::Url { url: url.into(), id: id.into() } }
     }
 }
 
-/// What the person said.
+/// Answer of the user.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Elicited {
-    /// Whether they answered.
+    /// Action of the user.
     pub action: Action,
-    /// What they put into the fields.
+    /// Values of the fields.
     #[serde(default, deserialize_with = "or_nothing")]
     pub content: Map<String, Value>,
 }
 
-/// Some clients write null for nothing.
+/// Some clients send null for no content.
 fn or_nothing<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Map<String, Value>, D::Error> {
@@ -86,7 +85,7 @@ fn or_nothing<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Elicited {
-    /// The fields, where the person answered and they are of this form.
+    /// Returns the fields if the user accepted and they deserialize.
     pub fn accepted<T: DeserializeOwned>(self) -> Option<T> {
         if self.action != Action::Accept {
             return None;
@@ -95,15 +94,15 @@ impl Elicited {
     }
 }
 
-/// What a person did with a question.
+/// Action of the user on a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// They answered.
+    /// The user submitted the form.
     Accept,
-    /// They said no.
+    /// The user declined.
     Decline,
-    /// They closed it.
+    /// The user dismissed the form.
     Cancel,
 }
 
@@ -133,14 +132,14 @@ impl Question for Elicit {
         if elicited.action != Action::Accept {
             return Ok(());
         }
-        // A schema that cannot be compiled checks nothing; the client has shown it somehow.
+        // A schema that does not compile checks nothing.
         let Ok(validator) = crate::model::method::compile(schema) else { return Ok(()) };
         let content = Value::Object(elicited.content);
         validator.validate(&content).map_err(|error| error.to_string())
     }
 }
 
-/// Asks the client's model.
+/// Asks the client's model for a completion.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
@@ -157,7 +156,7 @@ struct SampleMessage {
 }
 
 impl Sample {
-    /// What the person would say, and how long the answer may be.
+    /// Creates a request with one user message and a maximum length of the answer.
     pub fn new(text: impl Into<String>, max_tokens: u32) -> Self {
         let sample = Self { messages: Vec::new(), system_prompt: None, max_tokens };
         sample.message(Role::User, Content::text(text))
@@ -170,7 +169,7 @@ impl Sample {
         self
     }
 
-    /// What the model is told first.
+    /// Sets the system prompt.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = Some(prompt.into());
@@ -178,23 +177,23 @@ impl Sample {
     }
 }
 
-/// What the client's model said.
+/// Completion of the client's model.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sampled {
-    /// Who says it.
+    /// Author of the message.
     pub role: Role,
-    /// One piece of content, or a list of them.
+    /// A content block, or an array of them.
     pub content: Value,
-    /// Which model it was.
+    /// Name of the model.
     pub model: String,
-    /// Why it stopped.
+    /// Reason why the model stopped.
     #[serde(default)]
     pub stop_reason: Option<String>,
 }
 
 impl Sampled {
-    /// The words of it.
+    /// Returns the text blocks, concatenated.
     pub fn text(&self) -> String {
         let pieces = match &self.content {
             Value::Array(pieces) => pieces.as_slice(),
@@ -217,23 +216,23 @@ impl Question for Sample {
     }
 }
 
-/// Asks which directories the client works in.
+/// Asks for the directories that the client works in.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoots;
 
-/// Where the client works.
+/// The roots of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Roots {
-    /// The directories.
+    /// The root directories.
     pub roots: Vec<Root>,
 }
 
-/// One of them.
+/// A root directory.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Root {
     /// `file://…`
     pub uri: String,
-    /// What it is called.
+    /// Display name.
     #[serde(default)]
     pub name: Option<String>,
 }
@@ -251,12 +250,11 @@ impl Question for ListRoots {
     }
 }
 
-/// Reads an answer.
 pub(crate) fn read<T: DeserializeOwned>(answer: &RawValue) -> Result<T, String> {
     serde_json::from_str(answer.get()).map_err(|error| crate::wire::strict_json::problem(&error))
 }
 
-/// Answers by the key of their question.
+/// Answers by the keys of the questions.
 pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
 
 #[cfg(test)]

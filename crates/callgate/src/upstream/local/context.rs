@@ -1,4 +1,4 @@
-//! What a function knows of its call.
+//! Context of a call.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::upstream::local::Error;
 use crate::upstream::local::ask::Question;
 use crate::wire::log_level::LogLevel;
 
-/// What a function knows of its call, and what it can tell and ask its client.
+/// Context of a call: the caller, and the client to notify and ask.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Who is asking.
+    /// The caller.
     pub caller: Caller,
-    /// The call's id, the same as in the logs.
+    /// Id of the call, as in the log.
     pub call_id: String,
-    /// Who hears how it goes, and can be asked.
+    /// The client of the call.
     pub client: Client,
     lifetime: Arc<Lifetime>,
 }
@@ -31,7 +31,7 @@ struct Lifetime {
     ended: Notify,
 }
 
-/// The call is over when this is dropped.
+/// Ends the call on drop.
 #[derive(Debug)]
 pub(crate) struct CallGuard(Arc<Lifetime>);
 
@@ -49,53 +49,51 @@ impl Context {
         (Self { caller, call_id, client, lifetime }, guard)
     }
 
-    /// Tells how far the call is, where the client wants to know. Each must be more than the last.
+    /// Sends a progress notification, see [`Client::progress`].
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         self.client.progress(progress, total, message);
     }
 
-    /// Logs something for the client, where it wants what is so severe.
+    /// Sends a log message, see [`Client::log`].
     pub fn log(&self, level: LogLevel, logger: &str, data: impl Serialize) {
         self.client.log(level, logger, data);
     }
 
-    /// Whether the client can be asked for this, or can do it.
+    /// Returns `true` if the client supports the capability.
     pub fn supports(&self, capability: Capability) -> bool {
         self.client.supports(capability)
     }
 
-    /// Asks the client. A key tells the questions of one method apart.
+    /// Asks the client. `key` identifies the question within the method.
     ///
-    /// In the modern era a method that asks ends here, and **runs again from its beginning** when the
-    /// answers are there; so nothing before it may have effects. See [`Client::ask`].
+    /// In the modern era, the call ends here and the method **runs again from its beginning** with the
+    /// answers, so it must not have side effects before. See [`Client::ask`].
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         self.client.ask(key, question).await
     }
 
-    /// Lets the client go with a task to come back for, where it can, and says whether it did. See
-    /// [`Client::become_task`].
+    /// Continues the call as a task, see [`Client::become_task`].
     pub async fn become_task(&self) -> Result<bool, Error> {
         self.client.become_task().await
     }
 
-    /// Like [`become_task`](Self::become_task), for a method that does not run for clients that cannot
-    /// come back.
+    /// Like [`become_task`](Self::become_task), but fails if the client does not support tasks.
     pub async fn require_task(&self) -> Result<(), Error> {
         self.client.require_task().await
     }
 
-    /// Whether the call is over: cancelled, out of time, or answered.
+    /// Returns `true` if the call has ended: cancelled, timed out or answered.
     ///
-    /// A call that is cancelled is dropped at its next `await`, so most functions need not look. What
-    /// they started elsewhere, such as a thread, does not end with them and can look here.
+    /// A cancelled call is dropped at its next `await`. Threads and tasks that it started are not, and can
+    /// check this.
     pub fn is_finished(&self) -> bool {
         self.lifetime.is_over.load(Ordering::Acquire)
     }
 
-    /// Waits until the call is over.
+    /// Waits until the call has ended.
     pub async fn finished(&self) {
         let mut ended = pin!(self.lifetime.ended.notified());
-        // Before the look, so that an end between the two is not missed.
+        // Registered before the check, so that the notification is not missed.
         ended.as_mut().enable();
         if !self.is_finished() {
             ended.await;

@@ -1,4 +1,4 @@
-//! What `#[method]` says of a function, put together.
+//! Builder for methods with the attribute `#[method]`.
 
 #![expect(
     missing_docs,
@@ -16,7 +16,7 @@ use crate::upstream::local::context::Context;
 use crate::upstream::local::into_output::IntoOutput;
 use crate::upstream::local::{Error, MethodFunction, read};
 
-/// A method that is being defined.
+/// A method under construction.
 #[derive(Debug)]
 pub struct MethodDefinition {
     id: &'static str,
@@ -65,7 +65,7 @@ impl MethodDefinition {
         self
     }
 
-    /// The function itself: its arguments are the fields of `A`.
+    /// Sets the function, whose arguments are the fields of `A`.
     pub fn run<A, R, F, Fut>(self, function: F) -> MethodFunction
     where
         A: DeserializeOwned + JsonSchema + Send,

@@ -1,4 +1,4 @@
-//! What a function with `#[method]` may give.
+//! Return types of functions with `#[method]`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,11 +11,10 @@ use crate::upstream::CallOutput;
 use crate::upstream::content::{Content, ToolContent};
 use crate::upstream::local::{Error, Response};
 
-/// What a method gives: a value that becomes JSON, or text, images and the like.
+/// Return type of a method: a JSON value or content blocks.
 ///
-/// Values that implement [`Serialize`] and [`JsonSchema`] have the schema of their type, which clients
-/// see; of [`serde_json::Value`] and `()` nothing is promised. [`Content`] and [`ToolContent`] are sent piece by
-/// piece.
+/// Types that implement [`Serialize`] and [`JsonSchema`] have an output schema; [`serde_json::Value`] and
+/// `()` have none. [`Content`] and [`ToolContent`] are sent as content blocks.
 #[diagnostic::on_unimplemented(
     message = "a method cannot return `{Self}`",
     label = "this is neither JSON with a schema nor content",
@@ -23,11 +22,11 @@ use crate::upstream::local::{Error, Response};
     note = "what can fail returns a `Result`, written by that name, whose error is `callgate::local::Error` or any other"
 )]
 pub trait IntoOutput: Send {
-    /// The schema, where there is one.
+    /// Returns the output schema, if there is one.
     #[doc(hidden)]
     fn output_schema() -> Result<Option<Value>, DefinitionError>;
 
-    /// The result.
+    /// Converts the value to a result.
     #[doc(hidden)]
     fn into_output(self) -> Result<CallOutput, Error>;
 }
@@ -62,7 +61,6 @@ impl IntoOutput for Content {
     }
 }
 
-/// What was put into it is the result.
 impl IntoOutput for Response {
     fn output_schema() -> Result<Option<Value>, DefinitionError> {
         Ok(None)

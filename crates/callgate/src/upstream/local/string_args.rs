@@ -1,4 +1,4 @@
-//! Arguments that are texts: those of prompts, and the parts of a resource's address.
+//! String arguments of prompts and of resource templates.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,17 +12,17 @@ use crate::wire::jsonrpc::{INVALID_PARAMS, RpcError};
 pub struct StringArgs(pub(crate) BTreeMap<String, String>);
 
 impl StringArgs {
-    /// What must be there.
+    /// Parses a required argument.
     pub fn required<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, Error> {
         self.read(name)?.ok_or_else(|| invalid(format!("the argument `{name}` is missing")))
     }
 
-    /// What may be there.
+    /// Parses an optional argument.
     pub fn optional<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Error> {
         self.read(name)
     }
 
-    /// What may be there, and what stands for it otherwise.
+    /// Parses an optional argument with a default.
     pub fn or_default<T: FromStr<Err: Display>>(
         &self,
         name: &str,

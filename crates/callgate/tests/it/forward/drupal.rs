@@ -333,8 +333,7 @@ async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
         assert_eq!((status, &body["error"]["code"]), (400, &json!("invalid_arguments")));
         assert_eq!(
             body["error"]["message"],
-            "argument `times`: expected integer, found null; leave it out instead: null is not the \
-             same as absent here"
+            "argument `times`: expected integer, found null; omit the argument, since null is not allowed"
         );
     }
     let required = post(&lenient, "", "/mcp/tools/invoke", call(json!({"text": null}))).await;

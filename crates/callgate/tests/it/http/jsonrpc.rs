@@ -215,7 +215,7 @@ async fn duplicate_keys_are_refused() {
     ] {
         let error = error_of(&app.post("", PATH, body).await);
         assert_eq!(error["code"], -32600, "{error}");
-        assert!(error["message"].as_str().unwrap().contains("is there twice"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("is duplicated"), "{error}");
         let batch = app.post("", PATH, format!("[{body}]")).await.json();
         assert_eq!(batch[0]["error"]["code"], -32600);
     }

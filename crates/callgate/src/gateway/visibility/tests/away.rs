@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::site::{caller, gateway, listed, settle};
-use super::{MAX_AGE, RETRY};
-use crate::gateway::visibility::FIRST_ANSWER;
-use crate::gateway::visibility::service::AWAY;
+use super::{MAX_AGE, RETRY_INTERVAL};
+use crate::gateway::visibility::FIRST_LIST_TIMEOUT;
+use crate::gateway::visibility::method_list_cache::MAX_STALE;
 use crate::mcp::{Event, Mcp, NotificationStream, SessionKey, Sessions};
 
 #[tokio::test(start_paused = true)]
@@ -16,7 +16,7 @@ async fn while_nothing_is_known_nothing_is_shown_and_those_who_listen_are_told_l
     let (gate, changes) = (site.hold(), gateway.changes());
     let started = tokio::time::Instant::now();
     assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
-    assert_eq!(started.elapsed(), FIRST_ANSWER);
+    assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT);
     let early = gateway.content_for(&gateway.prepare_at_once(caller(1)).await);
     assert!(!changes.has_changed().unwrap());
     gate.add_permits(1);
@@ -50,7 +50,7 @@ async fn a_service_that_is_away_leaves_what_it_listed_for_a_while_and_then_nothi
     tokio::time::advance(MAX_AGE).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert!(gateway.as_caller(caller(1)).call("open", ()).await.is_ok());
-    tokio::time::advance(AWAY.saturating_sub(Duration::from_secs(1))).await;
+    tokio::time::advance(MAX_STALE.saturating_sub(Duration::from_secs(1))).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local"], "for no longer");
@@ -59,7 +59,7 @@ async fn a_service_that_is_away_leaves_what_it_listed_for_a_while_and_then_nothi
 
     let changes = gateway.changes();
     site.set_away(false);
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert!(changes.has_changed().unwrap(), "it was closed, so those who listen are told");
 }
@@ -73,9 +73,9 @@ async fn a_service_that_hangs_is_away() {
     tokio::time::advance(MAX_AGE).await;
     let started = tokio::time::Instant::now();
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
-    assert_eq!(started.elapsed(), FIRST_ANSWER);
+    assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT);
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
-    assert_eq!(started.elapsed(), FIRST_ANSWER, "one question is waited for once");
+    assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT, "one question is waited for once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,14 +101,14 @@ async fn a_failing_service_is_left_alone_for_some_seconds() {
         assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
     }
     assert_eq!(site.asked(), 1);
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     for _ in 0..100 {
         assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
     }
     assert_eq!(site.asked(), 2);
     site.set_away(false);
     site.list(1, &["open"]);
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
 }
 
@@ -119,7 +119,7 @@ async fn a_panic_while_asking_is_a_failure_and_not_the_end_of_asking() {
     site.set_panics(true);
     assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
     site.set_panics(false);
-    tokio::time::advance(RETRY).await;
+    tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
 }
 

@@ -198,8 +198,8 @@ async fn more_than_a_document_holds_is_refused_with_another_way() {
         error,
         json!({
             "code": -32000,
-            "message": "there are 10001 methods for you, and one document has at most 10000; \
-                        GET /mcp/tools/list has them in pages",
+            "message": "10001 methods exceed the limit of 10000 per document; \
+                        use GET /mcp/tools/list",
         })
     );
 }

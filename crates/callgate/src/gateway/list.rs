@@ -1,0 +1,67 @@
+//! Lists and descriptions of the tools that a caller can see.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Gateway, NotFound, Snapshot, ToolRef};
+use crate::access::Caller;
+use crate::catalog::listing::{Listing, Page, PageLimit};
+use crate::gateway::openrpc::OpenRpcError;
+use crate::model::method::MethodId;
+use crate::model::tool::ToolFormat;
+
+impl Gateway {
+    /// Returns the tools that the caller's grants and the services allow.
+    pub(super) fn listing(snapshot: &Snapshot, caller: &Caller) -> Arc<Listing> {
+        let granted = snapshot.catalog.listing(&caller.grants);
+        match snapshot.visibility.visible(caller) {
+            None => granted,
+            Some(visible) => snapshot.catalog.visible_listing(&granted, &visible),
+        }
+    }
+
+    /// Returns a hash of the caller's tools.
+    pub(crate) fn content_for(&self, caller: &Caller) -> u64 {
+        let snapshot = self.snapshot.load();
+        snapshot.catalog.content_of(&Self::listing(&snapshot, caller))
+    }
+
+    /// Returns up to `size` of the caller's tools from `offset`. See [`prepare`](Self::prepare).
+    pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
+        let snapshot = self.snapshot.load();
+        let limit = PageLimit { tools: size, bytes: usize::MAX };
+        Self::listing(&snapshot, caller).page(&snapshot.catalog, ToolFormat::Rest, offset, limit)
+    }
+
+    /// Returns a page of the caller's tools in the format of a revision, after the method `after`, and the
+    /// last method if there are more.
+    pub(crate) fn list_after(
+        &self,
+        caller: &Caller,
+        format: ToolFormat,
+        after: Option<&str>,
+        limit: PageLimit,
+    ) -> (Vec<Bytes>, Option<MethodId>) {
+        let snapshot = self.snapshot.load();
+        let (catalog, listing) = (&snapshot.catalog, Self::listing(&snapshot, caller));
+        let offset = after.map_or(0, |id| listing.position_after(catalog, id));
+        let page = listing.page(catalog, format, offset, limit);
+        let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
+        (page.tools, last.map(|entry| entry.id().clone()))
+    }
+
+    /// Returns a tool as JSON. See [`prepare`](Self::prepare).
+    pub fn describe(&self, caller: &Caller, id: &str) -> Result<Bytes, NotFound> {
+        let snapshot = self.snapshot.load();
+        let entry = Self::authorize(&snapshot, caller, ToolRef::Id(id))?;
+        Ok(snapshot.catalog.tool(entry))
+    }
+
+    /// Returns the caller's methods as an OpenRPC document. See [`prepare`](Self::prepare).
+    pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
+        let snapshot = self.snapshot.load_full();
+        let listing = Self::listing(&snapshot, caller);
+        self.documents.get(&snapshot.settings, &snapshot.catalog, listing)
+    }
+}
