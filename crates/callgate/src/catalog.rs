@@ -53,7 +53,7 @@ pub struct Catalog {
 pub struct Entry {
     pub(crate) id: MethodId,
     pub(crate) name: ToolName,
-    pub(crate) given_name: Option<Box<str>>,
+    pub(crate) preferred_name: Option<Box<str>>,
     /// Index in the catalog.
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolOffsets,
@@ -241,8 +241,8 @@ impl Catalog {
     }
 
     /// Returns a hash of the tools of a listing, equal across catalogs with the same tools.
-    pub(crate) fn content_of(&self, listing: &Listing) -> u64 {
-        *listing.content.get_or_init(|| {
+    pub(crate) fn listing_hash(&self, listing: &Listing) -> u64 {
+        *listing.hash.get_or_init(|| {
             let mut hasher = DefaultHasher::new();
             let arena = self.arena(ToolFormat::AnyOutput);
             for ordinal in &listing.ordinals {

@@ -257,7 +257,7 @@ impl Gateway {
         let value = match outcome.value {
             CallOutput::Json(json) => json,
             CallOutput::Content(content) if content.is_error => {
-                return Err(RpcError::new(TOOL_ERROR, content.words()).into());
+                return Err(RpcError::new(TOOL_ERROR, content.joined_text()).into());
             }
             CallOutput::Content(content) => to_raw_value(&content).unwrap_or_default(),
         };

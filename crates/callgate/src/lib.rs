@@ -25,7 +25,7 @@ pub mod __private;
 #[doc(hidden)]
 pub mod fuzzing;
 
-/// Shared with the other crates of this workspace. Changes without notice.
+/// Items for the other crates of this workspace. Changes without notice.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::backoff::random_between;
@@ -35,7 +35,7 @@ pub mod internal {
 }
 
 pub use access::{Caller, Grants, Mask, User};
-/// Makes a function a method, and so a tool.
+/// Makes a function a method, which is served as a tool.
 ///
 /// ```
 /// use callgate::{Context, Error, method};
@@ -57,19 +57,19 @@ pub use access::{Caller, Grants, Mask, User};
 ///
 /// | | |
 /// | --- | --- |
-/// | `read_only` or `destructive` | whether a call changes anything; one of them must be there |
-/// | `id = "user.get"` | the method's id; the function's name unless said |
-/// | `title = "Get user"` | for people |
-/// | `tool_name = "get_user"` | the tool's name over MCP; made from the id unless said |
-/// | `section("users", read)` | what callers need: `read`, `write` or `execute`; may repeat |
-/// | `idempotent`, `open_world` | hints for clients; `= false` says the contrary |
-/// | `annotations(category = "system")` | passes through to clients |
+/// | `read_only` or `destructive` | whether calls have side effects; one of them is required |
+/// | `id = "user.get"` | id of the method; defaults to the function's name |
+/// | `title = "Get user"` | title for users |
+/// | `tool_name = "get_user"` | name of the tool; defaults to a name derived from the id |
+/// | `section("users", read)` | required mask: `read`, `write` or `execute`; can be repeated |
+/// | `idempotent`, `open_world` | hints for clients; `= false` negates them |
+/// | `annotations(category = "system")` | annotations for clients |
 ///
-/// What it takes by value are arguments; `&Context` and `&mut` [`Response`] are handed in. What it gives is
-/// a [`IntoOutput`], or a `Result` of one. In an `impl`, see [`plugin`].
+/// Parameters passed by value are arguments; `&Context` and `&mut` [`Response`] are provided. The function
+/// returns an [`IntoOutput`] or a `Result` of one. For functions in an `impl` block, see [`plugin`].
 #[cfg(feature = "macros")]
 pub use callgate_macros::method;
-/// Makes a function a prompt: a text that a person starts a conversation with.
+/// Makes a function a prompt: a message that a user starts a conversation with.
 ///
 /// ```
 /// use callgate::prompt;
@@ -86,11 +86,11 @@ pub use callgate_macros::method;
 /// }
 /// ```
 ///
-/// Arguments come as texts, so their types implement `FromStr`. It gives a text, a [`Content`] or a
+/// Arguments are strings, so their types implement `FromStr`. The function returns a text, a [`Content`] or a
 /// [`GetPromptResult`](mcp::GetPromptResult), or a `Result` of one.
 #[cfg(feature = "macros")]
 pub use callgate_macros::prompt;
-/// Makes a function a resource, or a family of them.
+/// Makes a function a resource, or a resource template.
 ///
 /// ```
 /// use callgate::resource;
@@ -102,8 +102,8 @@ pub use callgate_macros::prompt;
 /// }
 /// ```
 ///
-/// Each `{part}` of the address is an argument, whose type implements `FromStr`. It gives
-/// [`IntoContents`](mcp::IntoContents), or a `Result` of that.
+/// Each `{part}` of the URI is an argument, whose type implements `FromStr`. The function returns an
+/// [`IntoContents`](mcp::IntoContents), or a `Result` of one.
 #[cfg(feature = "macros")]
 pub use callgate_macros::resource;
 pub use secret::Secret;

@@ -152,12 +152,12 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
         sizes.push((entry.id().to_string(), bytes.len()));
         let id = entry.id().as_str();
         report.problems.extend(general::findings(id, entry.findings()));
-        report.problems.extend(of_tool(id, &bytes, scope));
+        report.problems.extend(check_tool(id, &bytes, scope));
     }
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
     report.heaviest = heaviest(sizes);
-    report.problems.extend(by_clients(None, scope, |check| check.of_list(&totals)));
+    report.problems.extend(check_profiles(None, scope, |check| check.check_list(&totals)));
     Report { totals, ..report }
 }
 
@@ -172,27 +172,27 @@ fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
 }
 
 /// Checks a serialized tool.
-fn of_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
+fn check_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
     let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
     let (name, description) = (text("name"), text("description"));
     let tool = LintedTool { name, description, schema, server: scope.server_name };
-    let mut problems = by_clients(Some(id), scope, |check| check.of_tool(&tool));
-    problems.extend(general::of_tool(id, &tool, bytes.len()));
+    let mut problems = check_profiles(Some(id), scope, |check| check.check_tool(&tool));
+    problems.extend(general::check_tool(id, &tool, bytes.len()));
     problems
 }
 
 /// Applies the rules of all profiles. Equal problems of several profiles are merged.
-fn by_clients(
+fn check_profiles(
     method: Option<&str>,
     scope: &LintOptions<'_>,
-    look: impl Fn(Check) -> Option<String>,
+    apply: impl Fn(Check) -> Option<String>,
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     for profile in &scope.profiles {
         for rule in profile.rules {
-            let Some(message) = look(rule.check) else { continue };
+            let Some(message) = apply(rule.check) else { continue };
             let is_same =
                 |known: &&mut Problem| (known.level, &known.message) == (rule.level, &message);
             match problems.iter_mut().find(is_same) {

@@ -65,10 +65,10 @@ impl ArenaBuilder {
         self.starts.push(self.bytes.len());
     }
 
-    /// Returns the arena, or a copy of `twin` if both have the same content.
-    pub(super) fn finish(mut self, twin: Option<&Arena>) -> Arena {
-        if let Some(twin) = twin.filter(|twin| twin.bytes == self.bytes) {
-            return twin.clone();
+    /// Returns the arena, or a copy of `previous` if both have the same content.
+    pub(super) fn finish(mut self, previous: Option<&Arena>) -> Arena {
+        if let Some(previous) = previous.filter(|previous| previous.bytes == self.bytes) {
+            return previous.clone();
         }
         self.bytes.shrink_to_fit();
         Arena { bytes: self.bytes.into(), starts: self.starts.into() }

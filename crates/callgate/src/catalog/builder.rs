@@ -34,7 +34,7 @@ pub struct CatalogBuilder {
     entries: Vec<(Entry, Bytes)>,
     requirements: HashMap<Requirement, u32>,
     /// Indices of the previous catalog's requirements in this one.
-    taken_over: HashMap<u32, u32>,
+    requirement_indices: HashMap<u32, u32>,
     reserved: Vec<String>,
     quarantined: Vec<InvalidMethod>,
 }
@@ -47,7 +47,7 @@ impl CatalogBuilder {
             previous,
             entries: Vec::new(),
             requirements: HashMap::new(),
-            taken_over: HashMap::new(),
+            requirement_indices: HashMap::new(),
             reserved: Vec::new(),
             quarantined: Vec::new(),
         }
@@ -67,17 +67,17 @@ impl CatalogBuilder {
             return false;
         };
         let (entry, tool) = (entry.clone(), previous.tool(entry));
-        let requirement = match self.taken_over.get(&entry.requirement) {
+        let requirement = match self.requirement_indices.get(&entry.requirement) {
             Some(known) => *known,
             None => {
                 let requirement = previous.requirement(&entry).clone();
                 let known = self.intern(requirement);
-                self.taken_over.insert(entry.requirement, known);
+                self.requirement_indices.insert(entry.requirement, known);
                 known
             }
         };
-        let given_name = tool_name.map(Into::into);
-        self.entries.push((Entry { given_name, requirement, ..entry }, tool));
+        let preferred_name = tool_name.map(Into::into);
+        self.entries.push((Entry { preferred_name, requirement, ..entry }, tool));
         true
     }
 
@@ -98,7 +98,7 @@ impl CatalogBuilder {
             // Assigned at the end, since names depend on each other.
             name: ToolName::unassigned(),
             id: method.id,
-            given_name: method.tool_name.map(Into::into),
+            preferred_name: method.tool_name.map(Into::into),
             ordinal: 0,
             parts: written.parts,
             output: written.output,
@@ -130,8 +130,8 @@ impl CatalogBuilder {
         // Stable: of two methods with the same id, the first is kept.
         self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         self.quarantine_duplicates();
-        self.name_all();
-        let arenas = self.lay_out();
+        self.assign_names();
+        let arenas = self.build_arenas();
         let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
         requirements.sort_by_key(|(_, ordinal)| *ordinal);
         let requirements: Vec<_> = requirements.into_iter().map(|(one, _)| one).collect();
@@ -167,13 +167,13 @@ impl CatalogBuilder {
         });
     }
 
-    fn name_all(&mut self) {
+    fn assign_names(&mut self) {
         let unnamed: Vec<NameRequest<'_>> = self
             .entries
             .iter()
             .map(|(entry, _)| NameRequest {
                 id: entry.id.as_str(),
-                given: entry.given_name.as_deref(),
+                preferred: entry.preferred_name.as_deref(),
             })
             .collect();
         let reserved = self.reserved.iter().map(String::as_str);
@@ -198,7 +198,7 @@ impl CatalogBuilder {
     }
 
     /// Returns the bytes of all tools in each format.
-    fn lay_out(&mut self) -> [Arena; ToolFormat::ALL.len()] {
+    fn build_arenas(&mut self) -> [Arena; ToolFormat::ALL.len()] {
         let total: usize = self.entries.iter().map(|(_, tool)| tool.len() + 1).sum();
         let mut made: Vec<Arena> = Vec::new();
         let arenas = ToolFormat::ALL.map(|format| {

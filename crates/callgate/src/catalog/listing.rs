@@ -22,7 +22,7 @@ pub struct Listing {
     pub(crate) number: u64,
     pub(crate) ordinals: Box<[u32]>,
     /// Hash of its tools, computed on demand.
-    pub(crate) content: OnceLock<u64>,
+    pub(crate) hash: OnceLock<u64>,
 }
 
 /// A page of a listing.
@@ -47,7 +47,7 @@ impl Listing {
     pub(crate) fn new(ordinals: Box<[u32]>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Self { number, ordinals, content: OnceLock::new() }
+        Self { number, ordinals, hash: OnceLock::new() }
     }
 
     /// Returns the number of tools.

@@ -22,9 +22,9 @@ impl Gateway {
     }
 
     /// Returns a hash of the caller's tools.
-    pub(crate) fn content_for(&self, caller: &Caller) -> u64 {
+    pub(crate) fn tools_hash(&self, caller: &Caller) -> u64 {
         let snapshot = self.snapshot.load();
-        snapshot.catalog.content_of(&Self::listing(&snapshot, caller))
+        snapshot.catalog.listing_hash(&Self::listing(&snapshot, caller))
     }
 
     /// Returns up to `size` of the caller's tools from `offset`. See [`prepare`](Self::prepare).

@@ -94,31 +94,31 @@ impl Check {
     }
 
     /// Checks a tool. Returns the message if it fails.
-    pub(super) fn of_tool(self, tool: &LintedTool<'_>) -> Option<String> {
+    pub(super) fn check_tool(self, tool: &LintedTool<'_>) -> Option<String> {
         match self {
-            Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.of_name(tool),
+            Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.check_name(tool),
             Self::PropertyNames => property_names(tool.schema),
             Self::AtRoot(refused) => {
                 let is_there = |keyword: &&str| tool.schema.get(*keyword).is_some();
                 let found: Vec<&str> = refused.iter().copied().filter(is_there).collect();
-                let words = "at the root of the input schema; put it into a parameter";
-                (!found.is_empty()).then(|| format!("{} {words}", named(&found)))
+                let message_text = "at the root of the input schema; put it into a parameter";
+                (!found.is_empty()).then(|| format!("{} {message_text}", named(&found)))
             }
             Self::RootProperties => {
                 let is_missing = !tool.schema.get("properties").is_some_and(Value::is_object);
                 is_missing.then(|| "an input schema without `properties`; add `{}`".to_owned())
             }
-            Self::Items => in_places(
+            Self::Items => report_matches(
                 tool.schema,
                 "an array without `items`; add the type of its items",
                 |map| accepts(map, "array") && !map.contains_key("items"),
             ),
-            Self::References => in_places(
+            Self::References => report_matches(
                 tool.schema,
                 "a `$ref`, which some versions drop or refuse; if it is recursive, consider a flat form",
                 |map| map.contains_key("$ref"),
             ),
-            Self::TextEnums => in_places(
+            Self::TextEnums => report_matches(
                 tool.schema,
                 "an `enum` of values other than strings, which some versions refuse",
                 |map| {
@@ -144,7 +144,7 @@ impl Check {
         }
     }
 
-    fn of_name(self, tool: &LintedTool<'_>) -> Option<String> {
+    fn check_name(self, tool: &LintedTool<'_>) -> Option<String> {
         let LintedTool { name, server, .. } = tool;
         match self {
             Self::NameForm => ToolName::parse((*name).to_owned()).is_none().then(|| {
@@ -170,7 +170,7 @@ impl Check {
     }
 
     /// Checks the whole list. Returns the message if it fails.
-    pub(super) fn of_list(self, totals: &Totals) -> Option<String> {
+    pub(super) fn check_list(self, totals: &Totals) -> Option<String> {
         match self {
             Self::ToolCount(most) if totals.tools > most => Some(format!(
                 "{} tools, and {most} is the limit, of all servers together; let callers see only what \
@@ -189,28 +189,29 @@ impl Check {
 
 fn property_names(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
-    let odd: Vec<&str> =
+    let unportable: Vec<&str> =
         properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
-    let words = "not up to 64 letters, digits, `_`, `.` and `-`; rename";
-    (!odd.is_empty()).then(|| format!("parameters named {}: {words}", named(&odd)))
+    let message_text = "not up to 64 letters, digits, `_`, `.` and `-`; rename";
+    (!unportable.is_empty())
+        .then(|| format!("parameters named {}: {message_text}", named(&unportable)))
 }
 
 /// Reports `what` with the parameters whose schemas match.
-pub(super) fn in_places(
+pub(super) fn report_matches(
     schema: &Value,
     what: &str,
-    is_it: impl Fn(&Map<String, Value>) -> bool,
+    matches: impl Fn(&Map<String, Value>) -> bool,
 ) -> Option<String> {
-    let has_it = |schema: &Value| {
+    let any_matches = |schema: &Value| {
         let mut found = false;
-        for_each_schema(schema, &mut |map| found |= is_it(map));
+        for_each_schema(schema, &mut |map| found |= matches(map));
         found
     };
-    if !has_it(schema) {
+    if !any_matches(schema) {
         return None;
     }
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let places = properties.filter(|(_, property)| has_it(property));
+    let places = properties.filter(|(_, property)| any_matches(property));
     let places: Vec<&str> = places.map(|(name, _)| name.as_str()).collect();
     if places.is_empty() {
         return Some(what.to_owned());

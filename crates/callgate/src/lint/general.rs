@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{LintedTool, in_places, named};
+use super::check::{LintedTool, named, report_matches};
 use super::{Level, Problem, tokens};
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
@@ -44,23 +44,24 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
 }
 
 /// Checks a tool.
-pub(super) fn of_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Problem> {
+pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut say = |level, code, message: Option<String>| {
+    let mut report_if = |level, code, message: Option<String>| {
         problems.extend(message.map(|message| problem(id, level, code, message)));
     };
-    say(Level::Error, "lost-reference", lost_references(tool.schema));
+    report_if(Level::Error, "lost-reference", unresolved_references(tool.schema));
     let is_empty = tool.description.trim().is_empty();
-    let words = "no description, by which models choose tools; write one";
-    say(Level::Warning, "no-description", is_empty.then(|| words.to_owned()));
+    let message_text = "no description, by which models choose tools; write one";
+    report_if(Level::Warning, "no-description", is_empty.then(|| message_text.to_owned()));
     let weight = tokens(size);
-    let words = format!("about {weight} tokens; remove unneeded parameters");
-    say(Level::Warning, "large-tool", (weight > LARGE_TOOL).then_some(words));
-    say(Level::Note, "undescribed-parameters", undescribed(tool.schema));
+    let message_text = format!("about {weight} tokens; remove unneeded parameters");
+    report_if(Level::Warning, "large-tool", (weight > LARGE_TOOL).then_some(message_text));
+    report_if(Level::Note, "undescribed-parameters", undescribed(tool.schema));
     let depth = depth(tool.schema);
-    let words = format!("{depth} nested levels in the schema; models handle flat schemas better");
-    say(Level::Note, "deep-schema", (depth > MAX_DEPTH).then_some(words));
-    say(Level::Note, "inner-property-names", inner_names(tool.schema));
+    let message_text =
+        format!("{depth} nested levels in the schema; models handle flat schemas better");
+    report_if(Level::Note, "deep-schema", (depth > MAX_DEPTH).then_some(message_text));
+    report_if(Level::Note, "inner-property-names", nested_names(tool.schema));
     problems
 }
 
@@ -69,8 +70,8 @@ pub(super) fn problem(id: &str, level: Level, code: &'static str, message: Strin
 }
 
 /// Finds references that cannot be resolved within the schema.
-fn lost_references(schema: &Value) -> Option<String> {
-    in_places(schema, "a `$ref` that cannot be resolved in the schema", |map| {
+fn unresolved_references(schema: &Value) -> Option<String> {
+    report_matches(schema, "a `$ref` that cannot be resolved in the schema", |map| {
         let target = map.get("$ref").and_then(Value::as_str);
         let leads = |target: &str| match target.strip_prefix('#') {
             Some(pointer) if pointer.starts_with('/') => {
@@ -96,16 +97,18 @@ fn undescribed(schema: &Value) -> Option<String> {
 }
 
 /// Finds nested property names that some clients may reject.
-fn inner_names(schema: &Value) -> Option<String> {
-    let mut odd = BTreeSet::new();
+fn nested_names(schema: &Value) -> Option<String> {
+    let mut unportable = BTreeSet::new();
     let mut is_root = true;
     for_each_schema(schema, &mut |map| {
         let properties = map.get("properties").and_then(Value::as_object);
         let names = properties.into_iter().flat_map(|properties| properties.keys());
-        odd.extend(names.map(String::as_str).filter(|name| !is_root && !is_portable(name)));
+        unportable.extend(names.map(String::as_str).filter(|name| !is_root && !is_portable(name)));
         is_root = false;
     });
-    let odd: Vec<&str> = odd.into_iter().collect();
-    let words = "not up to 64 letters, digits, `_`, `.` and `-`; some clients may reject that";
-    (!odd.is_empty()).then(|| format!("properties named {}: {words}", named(&odd)))
+    let unportable: Vec<&str> = unportable.into_iter().collect();
+    let message_text =
+        "not up to 64 letters, digits, `_`, `.` and `-`; some clients may reject that";
+    (!unportable.is_empty())
+        .then(|| format!("properties named {}: {message_text}", named(&unportable)))
 }

@@ -9,7 +9,7 @@ fn said(schema: &Value) -> Vec<String> {
 
 fn said_of(tool: &Value) -> Vec<String> {
     let bytes = serde_json::to_vec(tool).unwrap();
-    let problems = of_tool("pet.get", &bytes, &LintOptions::default());
+    let problems = check_tool("pet.get", &bytes, &LintOptions::default());
     let line = |one: &Problem| {
         format!("{} {} {}: {}", one.level, one.clients.join("+"), one.code, one.message)
     };
@@ -39,12 +39,11 @@ fn tool_names_that_clients_reject() {
 
 #[test]
 fn parameter_and_property_names_that_clients_reject() {
-    let odd = json!({"type": "string", "description": "A hash."});
-    let inner =
-        json!({"type": "object", "description": "A block.", "properties": {"block no": odd}});
+    let unportable = json!({"type": "string", "description": "A hash."});
+    let inner = json!({"type": "object", "description": "A block.", "properties": {"block no": unportable}});
     insta::assert_debug_snapshot!(said(&json!({
         "type": "object",
-        "properties": {"Transaction hash": odd, "filter[id]": odd, "in": inner},
+        "properties": {"Transaction hash": unportable, "filter[id]": unportable, "in": inner},
     })));
 }
 
@@ -87,7 +86,10 @@ fn what_a_model_can_do_little_with() {
     })));
     let deep = (0..11).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
     let deep = json!({"type": "object", "properties": {"deep": deep}});
-    assert!(said(&deep).iter().any(|line| line.contains("deep-schema: 13 levels")), "{deep}");
+    assert!(
+        said(&deep).iter().any(|line| line.contains("deep-schema: 13 nested levels")),
+        "{deep}"
+    );
     let wide: Value = (0..1000)
         .map(|n| (format!("parameter_{n}"), json!({"description": "Of many."})))
         .collect::<serde_json::Map<_, _>>()
@@ -100,7 +102,7 @@ fn what_a_model_can_do_little_with() {
 fn lists_that_are_too_long() {
     let of = |tools: usize, tokens: usize| {
         let totals = Totals { tools, bytes: tokens * 4, tokens };
-        by_clients(None, &LintOptions::default(), |check| check.of_list(&totals))
+        check_profiles(None, &LintOptions::default(), |check| check.check_list(&totals))
     };
     assert_eq!(of(40, 25_000), []);
     insta::assert_debug_snapshot!(of(129, 25_001));

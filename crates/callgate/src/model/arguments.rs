@@ -85,7 +85,7 @@ pub(crate) struct CompiledInput {
     schema: Value,
     is_recursive: bool,
     /// One validator per parameter, compiled on first use.
-    parts: OnceLock<Vec<(String, jsonschema::Validator)>>,
+    property_validators: OnceLock<Vec<(String, jsonschema::Validator)>>,
 }
 
 #[derive(Debug)]
@@ -148,10 +148,10 @@ impl InputCache {
     /// Returns the compiled check schema. `cached` is the entry's reference to it.
     pub(crate) fn get(
         &self,
-        seen: &CachedInput,
+        cached: &CachedInput,
         check_schema: impl FnOnce() -> Bytes,
     ) -> Result<Arc<CompiledInput>, DefinitionError> {
-        if let Some(plan) = seen.0.load().upgrade() {
+        if let Some(plan) = cached.0.load().upgrade() {
             return Ok(plan);
         }
         let check_schema = check_schema();
@@ -164,7 +164,7 @@ impl InputCache {
                 plan
             }
         };
-        seen.0.store(Arc::downgrade(&plan));
+        cached.0.store(Arc::downgrade(&plan));
         Ok(plan)
     }
 }
@@ -183,7 +183,7 @@ impl CompiledInput {
             validator: compile(&schema)?,
             is_recursive: !references(&schema).is_empty(),
             schema,
-            parts: OnceLock::new(),
+            property_validators: OnceLock::new(),
         })
     }
 
@@ -197,7 +197,7 @@ impl CompiledInput {
         let format = format.into();
         let style = format.style;
         if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
-            && let Some(params) = self.pass(raw)
+            && let Some(params) = self.params_as_given(raw)
         {
             return Ok(params);
         }
@@ -207,12 +207,12 @@ impl CompiledInput {
         let mut named = match raw.map(RawValue::get) {
             None => Vec::new(),
             Some(list) if list.starts_with('[') => {
-                self.name_all(serde_json::from_str(list).map_err(ArgumentsError::json)?)?
+                self.name_positional(serde_json::from_str(list).map_err(ArgumentsError::json)?)?
             }
             Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
         };
         if format.null_is_absent {
-            named.retain(|(name, value)| value.get() != "null" || !self.is_meaningless_null(name));
+            named.retain(|(name, value)| value.get() != "null" || !self.is_absent_null(name));
         }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let text = match style {
@@ -223,7 +223,7 @@ impl CompiledInput {
     }
 
     /// Fast path for valid arguments that need at most defaults: parses them only once.
-    fn pass<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
+    fn params_as_given<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
         let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
         let is_renamed = |param: &CompiledParam| {
             param.name != param.wire
@@ -249,10 +249,11 @@ impl CompiledInput {
     }
 
     /// Returns `true` if the parameter is optional and does not allow `null`.
-    fn is_meaningless_null(&self, name: &str) -> bool {
-        let mut parts = self.parts().iter();
+    fn is_absent_null(&self, name: &str) -> bool {
+        let mut property_validators = self.property_validators().iter();
         !self.is_required(name)
-            && parts.any(|(known, part)| known == name && !part.is_valid(&Value::Null))
+            && property_validators
+                .any(|(known, part)| known == name && !part.is_valid(&Value::Null))
     }
 
     fn is_required(&self, name: &str) -> bool {
@@ -260,8 +261,8 @@ impl CompiledInput {
         required.is_some_and(|required| required.iter().any(|known| known == name))
     }
 
-    fn parts(&self) -> &[(String, jsonschema::Validator)] {
-        self.parts.get_or_init(|| self.compile_parts())
+    fn property_validators(&self) -> &[(String, jsonschema::Validator)] {
+        self.property_validators.get_or_init(|| self.compile_properties())
     }
 
     /// Converts an array whose last items belong to a rest parameter to an object.
@@ -278,7 +279,7 @@ impl CompiledInput {
         RawValue::from_string(format!("{{{}}}", members.join(","))).ok()
     }
 
-    fn name_all<'a>(
+    fn name_positional<'a>(
         &self,
         items: Vec<&'a RawValue>,
     ) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, ArgumentsError> {
@@ -334,19 +335,21 @@ impl CompiledInput {
         if !missing.is_empty() {
             return ArgumentsError(missing);
         }
-        let given =
-            self.parts().iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
+        let given = self
+            .property_validators()
+            .iter()
+            .filter_map(|(name, part)| Some((name, part, object.get(name)?)));
         let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
         ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), |name| {
             !self.is_required(name)
         })
     }
 
-    fn compile_parts(&self) -> Vec<(String, jsonschema::Validator)> {
+    fn compile_properties(&self) -> Vec<(String, jsonschema::Validator)> {
         let properties = self.schema.get("properties").and_then(Value::as_object);
         let definitions = self.schema.get("$defs");
-        let parts = properties.into_iter().flatten();
-        parts
+        let property_validators = properties.into_iter().flatten();
+        property_validators
             .filter_map(|(name, part)| {
                 Some((name.clone(), compile_property(part, definitions).ok()?))
             })

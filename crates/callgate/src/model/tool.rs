@@ -103,12 +103,12 @@ fn input_schemas<'m>(
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
         Input::Schema { check, advertised: None } => {
-            note_odd_properties(check, findings);
+            report_unportable_properties(check, findings);
             return Ok((Cow::Borrowed(check), None));
         }
         Input::Schema { check, advertised: Some(advertised) } => {
-            note_odd_properties(advertised, findings);
-            note_what_differs(check, findings);
+            report_unportable_properties(advertised, findings);
+            report_differences(check, findings);
             return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
         }
     };
@@ -120,17 +120,18 @@ fn input_schemas<'m>(
         match &param.ty {
             ValueType::Type(ty) => {
                 findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
-                findings
-                    .extend(types.odd_fields_in(ty).into_iter().map(Finding::UnportableProperty));
+                findings.extend(
+                    types.unportable_fields_in(ty).into_iter().map(Finding::UnportableProperty),
+                );
                 if param.default.as_ref().is_some_and(|default| !ty.may_hold(default)) {
                     findings.push(Finding::DefaultMismatch(param.name.clone()));
                 }
             }
-            ValueType::Schema(schema) => note_odd_properties(schema, findings),
+            ValueType::Schema(schema) => report_unportable_properties(schema, findings),
         }
     }
     let advertised = types.input_schema(&params, Purpose::Advertise);
-    let may_differ = params.iter().any(|(name, param)| may_be_checked_otherwise(name, param));
+    let may_differ = params.iter().any(|(name, param)| check_may_differ(name, param));
     let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
     let check = check.filter(|check| *check != advertised);
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
@@ -138,7 +139,7 @@ fn input_schemas<'m>(
 
 /// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most
 /// methods.
-fn may_be_checked_otherwise(name: &str, param: &Param) -> bool {
+fn check_may_differ(name: &str, param: &Param) -> bool {
     let ValueType::Type(ty) = &param.ty else { return name != param.name };
     name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
 }
@@ -154,8 +155,8 @@ fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionE
     if own.iter().all(|name| is_portable(name)) {
         return Ok(params.iter().map(|param| (Cow::Borrowed(param.name()), param)).collect());
     }
-    let is_no_name = |name: &&&str| name.is_empty() || name.chars().any(char::is_control);
-    if let Some(name) = own.iter().find(is_no_name) {
+    let is_invalid = |name: &&&str| name.is_empty() || name.chars().any(char::is_control);
+    if let Some(name) = own.iter().find(is_invalid) {
         return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
     }
     own.retain(|name| is_portable(name));
@@ -183,7 +184,7 @@ pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
 }
 
 /// Reports why the advertised schema differs from the check schema.
-fn note_what_differs(check: &Value, findings: &mut Vec<Finding>) {
+fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     findings.extend(properties.filter_map(|(name, property)| {
         let from = property.get(WIRE_NAME)?.as_str()?.to_owned();
@@ -194,13 +195,13 @@ fn note_what_differs(check: &Value, findings: &mut Vec<Finding>) {
     }
 }
 
-fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {
+fn report_unportable_properties(schema: &Value, findings: &mut Vec<Finding>) {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     for (name, property) in properties {
         if !is_portable(name) {
             findings.push(Finding::UnportableProperty(name.clone()));
         }
-        note_odd_properties(property, findings);
+        report_unportable_properties(property, findings);
     }
 }
 
@@ -215,19 +216,19 @@ pub(crate) fn is_portable(name: &str) -> bool {
 fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'m>> {
     match method.output.as_ref()? {
         ValueType::Schema(schema) => Some(Cow::Borrowed(schema)),
-        ValueType::Type(ty) => is_telling(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
+        ValueType::Type(ty) => is_specific(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
     }
 }
 
 /// Returns `true` if results are known to match the type: PHP's `array` can be `{}` or `[]`, and the values
 /// of `mixed` and undefined classes are unknown.
-fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
-    let says_nothing = |ty: &TypeExpr| {
+fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
+    let is_unspecific = |ty: &TypeExpr| {
         ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
     };
-    !says_nothing(ty)
+    !is_unspecific(ty)
         && types.undefined_in(ty).is_empty()
-        && !types.fields_in(ty).any(|field| says_nothing(&field.ty))
+        && !types.fields_in(ty).any(|field| is_unspecific(&field.ty))
 }
 
 /// Writes the annotations. Both hints are always present, and the declared safety overrides the

@@ -58,7 +58,7 @@ impl Prefix {
     }
 
     /// Adds the prefix to a name.
-    fn before(&self, local: &str) -> String {
+    fn prepend(&self, local: &str) -> String {
         if self.0.is_empty() { local.to_owned() } else { format!("{}{SEPARATOR}{local}", self.0) }
     }
 
@@ -100,7 +100,7 @@ pub struct NameRequest<'a> {
     /// Id of the method.
     pub id: &'a str,
     /// Stored or chosen name, without the prefix.
-    pub given: Option<&'a str>,
+    pub preferred: Option<&'a str>,
 }
 
 /// Assigns a name to each method, or an error. Ids must be unique. `reserved` are names, without the
@@ -109,7 +109,7 @@ pub struct NameRequest<'a> {
 /// ```
 /// use callgate::model::{NameRequest, tool_names};
 ///
-/// let methods = ["cache.rebuild", "getUser"].map(|id| NameRequest { id, given: None });
+/// let methods = ["cache.rebuild", "getUser"].map(|id| NameRequest { id, preferred: None });
 /// let names = tool_names(&"ACME".parse()?, &methods, []);
 /// assert_eq!(names[0].as_ref().unwrap().as_str(), "ACME__cache_rebuild");
 /// # Ok::<(), callgate::model::DefinitionError>(())
@@ -120,25 +120,26 @@ pub fn tool_names<'r>(
     reserved: impl IntoIterator<Item = &'r str>,
 ) -> Vec<Result<ToolName, DefinitionError>> {
     let mut taken = HashSet::with_capacity(methods.len());
-    let given = |method: &NameRequest<'_>| given_name(prefix, method.given?, &mut taken);
+    let preferred =
+        |method: &NameRequest<'_>| preferred_name(prefix, method.preferred?, &mut taken);
     let mut names: Vec<Option<Result<ToolName, DefinitionError>>> =
-        methods.iter().map(given).collect();
-    taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name))));
-    let mut name_open = |wish: &mut dyn FnMut(&str) -> Option<String>| {
+        methods.iter().map(preferred).collect();
+    taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.prepend(name))));
+    let mut assign = |candidate: &mut dyn FnMut(&str) -> Option<String>| {
         for (method, name) in methods.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
-            *name = wish(method.id).and_then(|wish| take(wish, &mut taken)).map(Ok);
+            *name = candidate(method.id).and_then(|candidate| claim(candidate, &mut taken)).map(Ok);
         }
     };
-    name_open(&mut |id| id.chars().all(is_plain).then(|| prefix.before(id)));
+    assign(&mut |id| id.chars().all(is_plain).then(|| prefix.prepend(id)));
     // Of the remaining ids, only those whose plain name is unique.
-    let mut wanted: HashMap<String, usize> = HashMap::new();
-    name_open(&mut |id| {
-        *wanted.entry(plain(id)).or_default() += 1;
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    assign(&mut |id| {
+        *counts.entry(plain(id)).or_default() += 1;
         None
     });
-    let is_wanted_once = |name: &String| wanted.get(name) == Some(&1);
-    name_open(&mut |id| Some(plain(id)).filter(is_wanted_once).map(|name| prefix.before(&name)));
-    name_open(&mut |id| Some(hashed(prefix, id)));
+    let is_unique = |name: &String| counts.get(name) == Some(&1);
+    assign(&mut |id| Some(plain(id)).filter(is_unique).map(|name| prefix.prepend(&name)));
+    assign(&mut |id| Some(hashed(prefix, id)));
     let clash = |id: &str| {
         DefinitionError::ToolName(hashed(prefix, id), "is another method's; choose one by hand")
     };
@@ -148,7 +149,7 @@ pub fn tool_names<'r>(
 
 /// Returns a stored or chosen name, or why it is invalid. `None` if it is too long with the prefix; the
 /// method then gets a generated name.
-fn given_name(
+fn preferred_name(
     prefix: &Prefix,
     local: &str,
     taken: &mut HashSet<ToolName>,
@@ -157,19 +158,19 @@ fn given_name(
     if local.is_empty() || !local.chars().all(is_plain) {
         return Some(Err(error("has characters other than letters, digits, `_` and `-`")));
     }
-    let whole = prefix.before(local);
+    let whole = prefix.prepend(local);
     let fits = whole.len() <= MAX_LENGTH;
-    fits.then(|| take(whole, taken).ok_or_else(|| error("is another method's")))
+    fits.then(|| claim(whole, taken).ok_or_else(|| error("is another method's")))
 }
 
 /// Returns the name if it is valid and unused.
-fn take(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
+fn claim(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
     ToolName::parse(name).filter(|name| taken.insert(name.clone()))
 }
 
 /// Returns a truncated name with the hash of the id.
 fn hashed(prefix: &Prefix, id: &str) -> String {
-    let mut name = prefix.before(&plain(id));
+    let mut name = prefix.prepend(&plain(id));
     name.truncate(MAX_LENGTH - HASH_LENGTH);
     name.push('_');
     name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {

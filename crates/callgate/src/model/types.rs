@@ -82,19 +82,19 @@ impl Types {
         let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
         known.extend(schemas.iter().map(|(name, _)| name.clone()));
         for (name, schema) in schemas {
-            if let Err(error) = types.adopt_schema(&name, schema, &known) {
+            if let Err(error) = types.add_schema(&name, schema, &known) {
                 rejected.push((name, error));
             }
         }
         types.reject_dangling(&mut rejected);
-        types.note_edges();
-        types.choose_references();
+        types.collect_edges();
+        types.choose_by_reference();
         (types, rejected)
     }
 
     /// Adds a class's schema. Its `$defs` become separate classes, so that the schema can be nested in
     /// others.
-    fn adopt_schema(
+    fn add_schema(
         &mut self,
         name: &ClassName,
         schema: Value,
@@ -157,7 +157,7 @@ impl Types {
         }
     }
 
-    fn note_edges(&mut self) {
+    fn collect_edges(&mut self) {
         let by_key: HashMap<String, &ClassName> =
             self.definitions.keys().map(|name| (key_of(name), name)).collect();
         let mut edges = HashMap::new();
@@ -182,9 +182,10 @@ impl Types {
         self.edges = edges;
     }
 
-    fn choose_references(&mut self) {
+    fn choose_by_reference(&mut self) {
         let names: Vec<ClassName> = self.definitions.keys().cloned().collect();
-        let is_recursive = |name: &&ClassName| self.reached(self.named_by(name)).contains(*name);
+        let is_recursive =
+            |name: &&ClassName| self.reachable(self.references_of(name)).contains(*name);
         let recursive: Vec<ClassName> = names.iter().filter(is_recursive).cloned().collect();
         self.by_reference.extend(recursive);
         let mut sizes = HashMap::new();
@@ -214,7 +215,7 @@ impl Types {
         };
         let mut size = own;
         if depth < MAX_INLINE_NODES {
-            for nested in self.named_by(name).cloned().collect::<Vec<_>>() {
+            for nested in self.references_of(name).cloned().collect::<Vec<_>>() {
                 size = size.saturating_add(self.measure(&nested, depth + 1, sizes));
             }
         }
@@ -227,23 +228,23 @@ impl Types {
     }
 
     /// Returns the classes that a class refers to.
-    fn named_by(&self, name: &ClassName) -> impl Iterator<Item = &ClassName> {
+    fn references_of(&self, name: &ClassName) -> impl Iterator<Item = &ClassName> {
         self.edges.get(name).into_iter().flatten()
     }
 
     /// Returns these classes and all classes that they refer to.
-    fn reached<'a>(
+    fn reachable<'a>(
         &'a self,
         roots: impl Iterator<Item = &'a ClassName>,
     ) -> BTreeSet<&'a ClassName> {
-        let mut reached = BTreeSet::new();
+        let mut reachable = BTreeSet::new();
         let mut waiting: Vec<&ClassName> = roots.collect();
         while let Some(next) = waiting.pop() {
-            if reached.insert(next) {
-                waiting.extend(self.named_by(next));
+            if reachable.insert(next) {
+                waiting.extend(self.references_of(next));
             }
         }
-        reached
+        reachable
     }
 
     /// Returns the defined classes that types refer to, directly or indirectly.
@@ -257,7 +258,7 @@ impl Types {
                 named.extend(self.lookup(class).map(|(defined, _)| defined));
             });
         }
-        self.reached(named.into_iter())
+        self.reachable(named.into_iter())
     }
 
     /// Finds a definition by the full name, then by the short name: a definition without namespace applies
@@ -300,7 +301,7 @@ impl Types {
     }
 
     /// Returns names of fields that clients may reject.
-    pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
+    pub(crate) fn unportable_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
         let names = self.fields_in(ty).map(|field| &field.name);
         names.filter(|name| !is_portable(name)).cloned().collect()
     }

@@ -53,7 +53,7 @@ pub struct Builder {
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// All invalid methods.
-    #[error("{} method(s) cannot be served: {}", .0.len(), sentences(.0))]
+    #[error("{} method(s) cannot be served: {}", .0.len(), join_messages(.0))]
     Methods(Vec<InvalidMethod>),
     /// Two prompts, resources or upstreams have the same name.
     #[error("there are two {0} `{1}`")]
@@ -63,7 +63,7 @@ pub enum BuildError {
     Random(#[from] getrandom::Error),
 }
 
-fn sentences(invalid: &[InvalidMethod]) -> String {
+fn join_messages(invalid: &[InvalidMethod]) -> String {
     invalid.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
@@ -182,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// Keeps what is said on the streams of legacy clients.
+    /// Stores events of legacy clients' streams, so that clients can resume them.
     pub fn event_store(mut self, store: impl EventStore + 'static) -> Self {
         self.services.event_store = Some(Arc::new(store));
         self
@@ -226,7 +226,7 @@ impl Builder {
         if !invalid.is_empty() {
             return Err(BuildError::Methods(invalid));
         }
-        warn(&catalog, &methods);
+        log_findings(&catalog, &methods);
         let needs = methods.iter().map(Method::requirement);
         #[cfg(feature = "macros")]
         let needs = needs
@@ -236,8 +236,9 @@ impl Builder {
         let sections: BTreeSet<Section> = sections.collect();
         let local: (Arc<str>, Arc<dyn Upstream>) = (LOCAL.into(), Arc::new(self.local));
         let upstreams: Vec<_> = self.upstreams.into_iter().chain([local]).collect();
-        if let Some(twice) = first_twice(upstreams.iter().map(|(name, _)| name.to_string())) {
-            return Err(BuildError::Duplicate("upstreams", twice));
+        if let Some(duplicate) = first_duplicate(upstreams.iter().map(|(name, _)| name.to_string()))
+        {
+            return Err(BuildError::Duplicate("upstreams", duplicate));
         }
         let gateway = Gateway::new(upstreams)
             .call_timeout(self.call_timeout.unwrap_or(DEFAULT_CALL_TIMEOUT))
@@ -269,7 +270,7 @@ impl Builder {
 }
 
 /// Logs warnings about the methods.
-fn warn(catalog: &Catalog, methods: &[Method]) {
+fn log_findings(catalog: &Catalog, methods: &[Method]) {
     for method in methods {
         let id = method.id();
         if method.description.is_empty() {
@@ -292,21 +293,21 @@ fn warn(catalog: &Catalog, methods: &[Method]) {
 #[cfg(feature = "macros")]
 fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompts>>, BuildError> {
     let names = functions.iter().map(|function| function.name().to_owned());
-    if let Some(twice) = first_twice(names) {
-        return Err(BuildError::Duplicate("prompts", twice));
+    if let Some(duplicate) = first_duplicate(names) {
+        return Err(BuildError::Duplicate("prompts", duplicate));
     }
     Ok((!functions.is_empty()).then(|| Arc::new(LocalPrompts(functions)) as _))
 }
 
 #[cfg(feature = "macros")]
 fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, BuildError> {
-    if let Some(twice) = first_twice(local.functions.iter().map(ResourceFunction::form)) {
-        return Err(BuildError::Duplicate("resources", twice));
+    if let Some(duplicate) = first_duplicate(local.functions.iter().map(ResourceFunction::form)) {
+        return Err(BuildError::Duplicate("resources", duplicate));
     }
     Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
 }
 
-fn first_twice(mut names: impl Iterator<Item = String>) -> Option<String> {
+fn first_duplicate(mut names: impl Iterator<Item = String>) -> Option<String> {
     let mut seen = std::collections::HashSet::new();
     names.find(|name| !seen.insert(name.clone()))
 }

@@ -200,7 +200,7 @@ impl ToolContent {
     }
 
     /// Returns the text blocks, joined by line breaks.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn joined_text(&self) -> String {
         let texts = self.content.iter().filter_map(|content| match content {
             Content::Text { text } => Some(text.as_str()),
             _ => None,

@@ -134,7 +134,7 @@ where
         Box::pin(async move {
             let (caller, client) = (call.caller.clone(), call.client.clone());
             let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
-            caught(async move { function(context, call.params).await }).await
+            catch_panic(async move { function(context, call.params).await }).await
         })
     })
 }
@@ -306,23 +306,23 @@ impl Upstream for Local {
 }
 
 /// Converts a panic to a failed call.
-async fn caught<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
-    let caught = AssertUnwindSafe(run).catch_unwind().await;
-    caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
+async fn catch_panic<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+    let result = AssertUnwindSafe(run).catch_unwind().await;
+    result.unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
 /// Runs code of the embedder that is not a method.
 pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {
-    Box::pin(caught(async move { Ok(run().await?) }))
+    Box::pin(catch_panic(async move { Ok(run().await?) }))
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> CallError {
+fn panic_error(panic: &(dyn std::any::Any + Send)) -> CallError {
     let message = panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    CallError::failed(format!("the function panicked: {message}"))
+    CallError::failed(format!("the function panic_error: {message}"))
 }

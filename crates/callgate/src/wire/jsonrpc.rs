@@ -111,7 +111,7 @@ impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
 
     /// Like [`Self::read`], with an error for the client.
     pub(crate) fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
-        Self::read(body).map_err(|error| why_not_an_object(body, error))
+        Self::read(body).map_err(|error| object_error(body, error))
     }
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
 }
 
 /// Explains why the text is not an object with unique members.
-pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
+pub(crate) fn object_error(body: &str, error: serde_json::Error) -> EnvelopeError {
     if error.is_syntax() || error.is_eof() {
         return EnvelopeError::Parse(error);
     }
@@ -168,8 +168,8 @@ pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> Envelop
         return EnvelopeError::invalid("batches are not supported here; send one request");
     }
     let problem = error.to_string();
-    let twice = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
-    EnvelopeError::Invalid(match twice {
+    let duplicate = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
+    EnvelopeError::Invalid(match duplicate {
         Some((key, place)) => format!("the key {key} is duplicated at {place}").into(),
         None => problem.into(),
     })

@@ -16,7 +16,7 @@ use crate::model::tool::portable;
 use crate::wire::percent::decoded;
 
 /// Keywords for definitions in the drafts of JSON Schema.
-const HOLDERS: [&str; 2] = ["$defs", "definitions"];
+const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 
 /// A schema whose parts are moved into a document.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl SourceSchema {
     pub fn new(name: String, mut root: Value) -> Self {
         let mut definitions = Map::new();
         if let Value::Object(root) = &mut root {
-            for holder in HOLDERS {
-                definitions.extend(root.shift_remove_entry(holder));
+            for keyword in DEFINITION_KEYWORDS {
+                definitions.extend(root.shift_remove_entry(keyword));
             }
             // Identifier and draft do not apply inside of a document.
             for keyword in ["$id", "$schema"] {
@@ -44,8 +44,8 @@ impl SourceSchema {
         Self { name, root, definitions: Value::Object(definitions) }
     }
 
-    fn value(&self, place: &str) -> Option<&Value> {
-        if place.is_empty() { Some(&self.root) } else { self.definitions.pointer(place) }
+    fn value(&self, path: &str) -> Option<&Value> {
+        if path.is_empty() { Some(&self.root) } else { self.definitions.pointer(path) }
     }
 
     /// Resolves a reference within this schema: the path of the definition, empty for the root, and the
@@ -54,24 +54,24 @@ impl SourceSchema {
         let path = reference.strip_prefix('#')?;
         let mut steps = path.splitn(4, '/');
         let start = steps.next().filter(|start| start.is_empty())?;
-        let holder = steps.next().and_then(decoded);
-        let (place, inside): (_, Cow<'a, str>) = match (holder, steps.next()) {
-            (Some(holder), Some(name)) if HOLDERS.contains(&holder.as_ref()) => {
+        let keyword = steps.next().and_then(decoded);
+        let (path, inside): (_, Cow<'a, str>) = match (keyword, steps.next()) {
+            (Some(keyword), Some(name)) if DEFINITION_KEYWORDS.contains(&keyword.as_ref()) => {
                 let inside = steps.next().map_or(start.into(), |rest| format!("/{rest}").into());
-                (format!("/{holder}/{}", decoded(name)?), inside)
+                (format!("/{keyword}/{}", decoded(name)?), inside)
             }
             _ => (String::new(), path.into()),
         };
-        self.value(&place)?.pointer(&decoded(&inside)?)?;
-        Some((place, inside))
+        self.value(&path)?.pointer(&decoded(&inside)?)?;
+        Some((path, inside))
     }
 
     /// Returns a definition, or `None` if it refers to something outside of this schema.
-    fn definition(&self, place: &str) -> Option<Definition> {
-        let schema = self.value(place)?;
-        let digest = Sha256::digest(serde_json::to_vec(&(place, schema)).ok()?).into();
-        let places = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.0));
-        Some(Definition { digest, needs: places.collect::<Option<_>>()? })
+    fn definition(&self, path: &str) -> Option<Definition> {
+        let schema = self.value(path)?;
+        let digest = Sha256::digest(serde_json::to_vec(&(path, schema)).ok()?).into();
+        let paths = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.0));
+        Some(Definition { digest, needs: paths.collect::<Option<_>>()? })
     }
 }
 
@@ -103,7 +103,7 @@ impl Components {
         let properties = input.root.get("properties").and_then(Value::as_object);
         let mut adopting = SchemaMover::new(self, input);
         let param = |(name, property): (&'a String, &'a Value)| {
-            let mut schema = adopting.adopt(property);
+            let mut schema = adopting.move_schema(property);
             if let Some(map) = schema.as_object_mut() {
                 map.shift_remove("description");
             }
@@ -119,7 +119,7 @@ impl Components {
 
     /// Moves an output schema into the document.
     pub fn result(&mut self, output: &SourceSchema) -> Value {
-        SchemaMover::new(self, output).adopt(&output.root)
+        SchemaMover::new(self, output).move_schema(&output.root)
     }
 
     /// Returns the definitions, if there are any.
@@ -151,7 +151,7 @@ struct SchemaMover<'a> {
     /// Keys of definitions by path; `None` if a definition cannot be moved.
     keys: HashMap<String, Option<String>>,
     /// Paths and keys of definitions that are still to be written.
-    promised: Vec<(String, String)>,
+    pending: Vec<(String, String)>,
 }
 
 impl<'a> SchemaMover<'a> {
@@ -161,55 +161,55 @@ impl<'a> SchemaMover<'a> {
             source,
             definitions: HashMap::new(),
             keys: HashMap::new(),
-            promised: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
     /// Returns a part of the schema for the document. If it has references that cannot be moved, returns
     /// the schema that accepts everything.
-    fn adopt(&mut self, schema: &Value) -> Value {
+    fn move_schema(&mut self, schema: &Value) -> Value {
         let can_move = movable_references(schema).is_some_and(|references| {
-            references.into_iter().all(|reference| self.moved(reference).is_some())
+            references.into_iter().all(|reference| self.moved_reference(reference).is_some())
         });
-        let adopted = if can_move { self.pointed_here(schema) } else { anything() };
+        let moved_schema = if can_move { self.with_moved_references(schema) } else { anything() };
         // Iterative, since chains of definitions may be long.
-        while let Some((place, key)) = self.promised.pop() {
-            let schema = self.source.value(&place).unwrap_or(&Value::Null);
-            let schema = self.pointed_here(schema);
+        while let Some((path, key)) = self.pending.pop() {
+            let schema = self.source.value(&path).unwrap_or(&Value::Null);
+            let schema = self.with_moved_references(schema);
             self.components.schemas.insert(key, schema);
         }
-        adopted
+        moved_schema
     }
 
     /// Returns a copy with references of the document.
-    fn pointed_here(&mut self, schema: &Value) -> Value {
+    fn with_moved_references(&mut self, schema: &Value) -> Value {
         let mut copy = schema.clone();
         for_each_reference_mut(&mut copy, &mut |_, reference| {
-            if let Some(moved) = self.moved(reference) {
-                *reference = moved;
+            if let Some(moved_reference) = self.moved_reference(reference) {
+                *reference = moved_reference;
             }
         });
         copy
     }
 
     /// Converts a reference to one of the document.
-    fn moved(&mut self, reference: &str) -> Option<String> {
-        let (place, inside) = self.source.target(reference)?;
-        if !self.keys.contains_key(&place) {
-            let key = self.new_or_equal(&place);
-            self.keys.insert(place.clone(), key);
+    fn moved_reference(&mut self, reference: &str) -> Option<String> {
+        let (path, inside) = self.source.target(reference)?;
+        if !self.keys.contains_key(&path) {
+            let key = self.key_for(&path);
+            self.keys.insert(path.clone(), key);
         }
-        let key = self.keys.get(&place)?.as_ref()?;
+        let key = self.keys.get(&path)?.as_ref()?;
         Some(format!("#/components/schemas/{key}{inside}"))
     }
 
     /// Returns the key of an equal definition, or a new one.
-    fn new_or_equal(&mut self, place: &str) -> Option<String> {
-        let identity = self.identity(place)?;
+    fn key_for(&mut self, path: &str) -> Option<String> {
+        let identity = self.identity(path)?;
         if let Some(key) = self.components.keys.get(&identity) {
             return Some(key.clone());
         }
-        let name = match place.rsplit_once('/') {
+        let name = match path.rsplit_once('/') {
             Some((_, name)) => name.replace("~1", "/").replace("~0", "~"),
             None => self.source.name.clone(),
         };
@@ -217,27 +217,27 @@ impl<'a> SchemaMover<'a> {
         self.components.keys.insert(identity, key.clone());
         // Reserves the key; the schema is written later.
         self.components.schemas.insert(key.clone(), Value::Null);
-        self.promised.push((place.to_owned(), key.clone()));
+        self.pending.push((path.to_owned(), key.clone()));
         Some(key)
     }
 
     /// Returns a digest of a definition and everything it refers to; `None` if it cannot be moved.
-    fn identity(&mut self, place: &str) -> Option<[u8; 32]> {
+    fn identity(&mut self, path: &str) -> Option<[u8; 32]> {
         let mut seen = HashSet::new();
         let mut digests = BTreeSet::new();
-        let mut waiting = vec![place.to_owned()];
-        while let Some(place) = waiting.pop() {
-            if !seen.insert(place.clone()) {
+        let mut waiting = vec![path.to_owned()];
+        while let Some(path) = waiting.pop() {
+            if !seen.insert(path.clone()) {
                 continue;
             }
             let source = self.source;
-            let definition = self.definitions.entry(place);
-            let definition = definition.or_insert_with_key(|place| source.definition(place));
+            let definition = self.definitions.entry(path);
+            let definition = definition.or_insert_with_key(|path| source.definition(path));
             let Definition { digest, needs } = definition.as_ref()?;
             digests.insert(*digest);
-            waiting.extend(needs.iter().filter(|place| !seen.contains(*place)).cloned());
+            waiting.extend(needs.iter().filter(|path| !seen.contains(*path)).cloned());
         }
-        let own = self.definitions.get(place)?.as_ref()?.digest;
+        let own = self.definitions.get(path)?.as_ref()?.digest;
         let all = digests.iter().fold(Sha256::new_with_prefix(own), Sha256::chain_update);
         Some(all.finalize().into())
     }

@@ -164,7 +164,7 @@ impl NotificationStream {
     fn new(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>, filter: Filter) -> Self {
         // Subscribes before it reads, so that no change is missed.
         let tools = mcp.gateway.changes();
-        let content = mcp.gateway.content_for(caller);
+        let content = mcp.gateway.tools_hash(caller);
         Self {
             mcp: Arc::clone(mcp),
             guard: StreamGuard::new(mcp, identify, None),
@@ -214,7 +214,7 @@ impl NotificationStream {
                 continue;
             };
             let caller = self.mcp.gateway.prepare_at_once(caller).await;
-            let content = self.mcp.gateway.content_for(&caller);
+            let content = self.mcp.gateway.tools_hash(&caller);
             let is_new = std::mem::replace(&mut self.content, content) != content;
             if self.is_newest() {
                 if is_new && self.filter.tools_list_changed {

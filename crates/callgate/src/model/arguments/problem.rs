@@ -41,12 +41,12 @@ impl ArgumentsError {
         arguments: impl Iterator<Item = (&'a str, &'a Value)>,
         is_optional: impl Fn(&str) -> bool,
     ) -> Self {
-        let told = arguments.map(|(name, value)| {
+        let problems_of = arguments.map(|(name, value)| {
             let hint = null_hint(name, value, &is_optional);
-            let found = shown(value);
+            let found = show(value);
             format!("argument `{name}` does not match its schema, found {found}{hint}")
         });
-        let mut problems: Vec<String> = told.take(MAX_PROBLEMS).collect();
+        let mut problems: Vec<String> = problems_of.take(MAX_PROBLEMS).collect();
         if problems.is_empty() {
             problems.push("the arguments do not match the input schema".to_owned());
         }
@@ -79,19 +79,20 @@ fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool)
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
-    let at = place(error.instance_path().as_str());
-    let found = shown(error.instance());
+    let at = dotted_path(error.instance_path().as_str());
+    let found = show(error.instance());
     let expected = |what: &str| format!("argument `{at}`: expected {what}, found {found}");
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let missing = property.as_str().unwrap_or_default();
             match at.as_str() {
                 "" => format!("argument `{missing}` is missing"),
-                _ => format!("argument `{at}`: the property `{}` is missing", cut(missing)),
+                _ => format!("argument `{at}`: the property `{}` is missing", truncate(missing)),
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names = unexpected.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", cut(name)));
+            let names =
+                unexpected.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", truncate(name)));
             let names = names.collect::<Vec<_>>().join(", ");
             match at.as_str() {
                 "" => format!("unknown argument {names}"),
@@ -106,7 +107,7 @@ fn describe(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> =
                 options.as_array().into_iter().flatten().map(ToString::to_string).collect();
-            expected(&format!("one of {}", cut(&options.join(", "))))
+            expected(&format!("one of {}", truncate(&options.join(", "))))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             let types = expected_here(error, context);
@@ -116,7 +117,7 @@ fn describe(error: &ValidationError<'_>) -> String {
                 expected(&types.join(" or "))
             }
         }
-        _ => format!("{}: {}", subject(&at), cut_to(&error.to_string(), 200)),
+        _ => format!("{}: {}", subject(&at), truncate_to(&error.to_string(), 200)),
     }
 }
 
@@ -142,24 +143,26 @@ fn subject(at: &str) -> String {
 }
 
 /// Converts a JSON pointer to dots: `/filter/0/name` to `filter.0.name`.
-fn place(pointer: &str) -> String {
-    cut(&pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~"))
+fn dotted_path(pointer: &str) -> String {
+    truncate(
+        &pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~"),
+    )
 }
 
-fn shown(value: &Value) -> String {
+fn show(value: &Value) -> String {
     let kind = JsonType::from(value);
     match value {
         Value::Null => "null".to_owned(),
         Value::Object(_) | Value::Array(_) => kind.to_string(),
-        scalar => format!("{kind} {}", cut(&scalar.to_string())),
+        scalar => format!("{kind} {}", truncate(&scalar.to_string())),
     }
 }
 
-fn cut(text: &str) -> String {
-    cut_to(text, MAX_SHOWN)
+fn truncate(text: &str) -> String {
+    truncate_to(text, MAX_SHOWN)
 }
 
-fn cut_to(text: &str, length: usize) -> String {
+fn truncate_to(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
     }

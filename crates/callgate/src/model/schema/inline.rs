@@ -108,13 +108,14 @@ impl<'a> Inliner<'a> {
                 *map = merged(definition, std::mem::take(map));
             }
         });
-        for_each_schema_mut(&mut schema, &mut join_null);
+        for_each_schema_mut(&mut schema, &mut merge_null);
         schema
     }
 }
 
 /// Annotation keywords, where the referring schema overrides the definition.
-const WORDS: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
+const ANNOTATIONS: [&str; 6] =
+    ["title", "description", "default", "examples", "deprecated", "$comment"];
 
 /// Merges a definition with the keywords beside its `$ref`.
 fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
@@ -123,14 +124,14 @@ fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Val
     let clashes = |(keyword, value): (&String, &Value)| {
         let is_joined = matches!(keyword.as_str(), "properties" | "required");
         !is_joined
-            && !WORDS.contains(&keyword.as_str())
+            && !ANNOTATIONS.contains(&keyword.as_str())
             && merged.get(keyword).is_some_and(|known| known != value)
     };
     if beside.iter().any(clashes) {
-        let (words, rules): (Map<_, _>, Map<_, _>) =
-            beside.into_iter().partition(|(keyword, _)| WORDS.contains(&keyword.as_str()));
+        let (annotations, rules): (Map<_, _>, Map<_, _>) =
+            beside.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
         let mut both = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
-        both.extend(words);
+        both.extend(annotations);
         return both;
     }
     for (keyword, value) in beside {
@@ -159,7 +160,7 @@ const LIMITING: [&str; 8] =
     ["const", "oneOf", "anyOf", "allOf", "not", "if", "$ref", "$dynamicRef"];
 
 /// Converts a union of one type and null to a nullable type.
-fn join_null(members: &mut Map<String, Value>) {
+fn merge_null(members: &mut Map<String, Value>) {
     let Some(Value::Array(either)) = members.get("anyOf") else { return };
     let [Value::Object(one), null] = either.as_slice() else { return };
     let Some(Value::String(kind)) = one.get("type") else { return };

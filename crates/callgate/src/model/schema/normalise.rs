@@ -40,14 +40,14 @@ const SCHEMAS: [&str; 8] =
 
 /// Normalises a nested schema.
 pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
-    mend(&mut schema);
+    repair(&mut schema);
     if !schema.is_object() {
-        return Err(DefinitionError::NotASchema(short(&schema)));
+        return Err(DefinitionError::NotASchema(truncated(&schema)));
     }
     if depth(&schema) > MAX_DEPTH + 1 {
         return Err(DefinitionError::SchemaTooDeep);
     }
-    for_each_schema_mut(&mut schema, &mut tidy);
+    for_each_schema_mut(&mut schema, &mut clean);
     if let Value::Object(map) = &mut schema {
         map.shift_remove("$schema");
     }
@@ -58,14 +58,14 @@ pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
 pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionError> {
     let mut schema = subschema(schema)?;
     let Value::Object(root) = &mut schema else {
-        return Err(DefinitionError::NotASchema(short(&schema)));
+        return Err(DefinitionError::NotASchema(truncated(&schema)));
     };
     match root.get("type") {
         None => {
             root.shift_insert(0, "type".to_owned(), json!("object"));
         }
         Some(Value::String(name)) if name == "object" => {}
-        Some(other) => return Err(DefinitionError::InputNotAnObject(short(other))),
+        Some(other) => return Err(DefinitionError::InputNotAnObject(truncated(other))),
     }
     if !root.contains_key("properties") {
         let at = root.len().min(1);
@@ -77,7 +77,7 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     for keyword in HIDDEN_AT_ROOT {
         let hidden = advertised.shift_remove(keyword);
         if let (Some(Value::Array(branches)), "oneOf" | "anyOf" | "allOf") = (hidden, keyword) {
-            show_properties(&mut advertised, branches);
+            advertise_properties(&mut advertised, branches);
         }
     }
     if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
@@ -91,7 +91,7 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
 }
 
 /// Advertises the properties of hidden root unions. A property with several schemas is their union.
-fn show_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
+fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
     for branch in branches {
@@ -157,7 +157,7 @@ pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
 }
 
 /// Removes rejected keywords and repairs direct subschemas.
-fn tidy(map: &mut Map<String, Value>) {
+fn clean(map: &mut Map<String, Value>) {
     if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
         map.shift_remove("format");
     }
@@ -167,13 +167,13 @@ fn tidy(map: &mut Map<String, Value>) {
     for (keyword, value) in map.iter_mut() {
         match (keyword.as_str(), &mut *value) {
             ("additionalProperties", Value::Bool(_)) => {}
-            (keyword, _) if SCHEMAS.contains(&keyword) => mend(value),
+            (keyword, _) if SCHEMAS.contains(&keyword) => repair(value),
             ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(members)) => {
-                members.iter_mut().for_each(mend);
+                members.iter_mut().for_each(repair);
             }
             (keyword, _) if matches!(keyword_kind(keyword), KeywordKind::ByName) => {
-                mend(value);
-                value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(mend);
+                repair(value);
+                value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(repair);
             }
             _ => {}
         }
@@ -184,12 +184,12 @@ fn tidy(map: &mut Map<String, Value>) {
 }
 
 /// Replaces `true` and PHP's empty array by `{}`.
-fn mend(schema: &mut Value) {
+fn repair(schema: &mut Value) {
     if *schema == true || schema.as_array().is_some_and(Vec::is_empty) {
         *schema = json!({});
     }
 }
 
-fn short(value: &Value) -> String {
+fn truncated(value: &Value) -> String {
     value.to_string().chars().take(60).collect()
 }

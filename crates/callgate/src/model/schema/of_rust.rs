@@ -24,7 +24,7 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
         let properties = root.entry("properties").or_insert_with(|| json!({}));
         let properties = properties.as_object_mut();
         let is_empty = properties.as_ref().is_none_or(|properties| properties.is_empty());
-        properties.into_iter().flat_map(Map::values_mut).for_each(put_words_last);
+        properties.into_iter().flat_map(Map::values_mut).for_each(move_annotations_last);
         if is_empty && root.len() <= 2 {
             root.insert("additionalProperties".to_owned(), json!(false));
         }
@@ -168,8 +168,8 @@ impl Choices {
         let one = (self.types.len() == 1).then(|| self.types.pop()).flatten();
         map.shift_insert(0, "type".to_owned(), one.unwrap_or(Value::Array(self.types)));
         map.shift_insert(1, "enum".to_owned(), Value::Array(self.values));
-        let said = self.description.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let description = format!("{said}\n\n{}", self.notes.join("\n"));
+        let text = self.description.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let description = format!("{text}\n\n{}", self.notes.join("\n"));
         if !description.trim().is_empty() {
             map.insert("description".to_owned(), description.trim().into());
         }
@@ -177,7 +177,7 @@ impl Choices {
 }
 
 /// Moves description and default to the end, as for parameters defined by hand.
-fn put_words_last(property: &mut Value) {
+fn move_annotations_last(property: &mut Value) {
     let Value::Object(property) = property else { return };
     for key in ["description", "default"] {
         if let Some(value) = property.shift_remove(key) {

@@ -49,8 +49,7 @@ fn collect<'a>(
         let mut out_of_reach = false;
         for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
         if out_of_reach {
-            let problem =
-                "stands where clients do not look; only properties of properties may have it";
+            let problem = "is not supported here; only nested properties can have it";
             return Err(DefinitionError::Header(problem.to_owned()));
         }
     }

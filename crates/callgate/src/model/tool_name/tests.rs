@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn names(prefix: &str, ids: &[&str]) -> Vec<String> {
-    let methods: Vec<_> = ids.iter().map(|id| NameRequest { id, given: None }).collect();
+    let methods: Vec<_> = ids.iter().map(|id| NameRequest { id, preferred: None }).collect();
     let names = tool_names(&prefix.parse().unwrap(), &methods, []);
     names.into_iter().map(|name| name.map_or_else(|e| e.to_string(), |n| n.to_string())).collect()
 }
@@ -56,10 +56,10 @@ fn prefix_with_other_characters_is_rejected() {
 #[test]
 fn assigned_name_stays_when_another_method_has_that_id() {
     let methods = [
-        NameRequest { id: "a.b", given: Some("a_b") },
-        NameRequest { id: "a_b", given: None },
-        NameRequest { id: "c", given: Some("a_b") },
-        NameRequest { id: "d", given: Some("not plain") },
+        NameRequest { id: "a.b", preferred: Some("a_b") },
+        NameRequest { id: "a_b", preferred: None },
+        NameRequest { id: "c", preferred: Some("a_b") },
+        NameRequest { id: "d", preferred: Some("not plain") },
     ];
     let names = tool_names(&Prefix::default(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "a_b");
@@ -73,8 +73,8 @@ fn assigned_name_stays_when_another_method_has_that_id() {
 
 #[test]
 fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() {
-    let given = "y".repeat(60);
-    let methods = [NameRequest { id: "some.id", given: Some(&given) }];
+    let preferred = "y".repeat(60);
+    let methods = [NameRequest { id: "some.id", preferred: Some(&preferred) }];
     let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "LONGER_PREFIX__some_id");
 }
@@ -97,7 +97,7 @@ fn assign(
 ) -> BTreeMap<String, ToolName> {
     let methods: Vec<_> = ids
         .iter()
-        .map(|id| NameRequest { id, given: remembered.get(id).map(String::as_str) })
+        .map(|id| NameRequest { id, preferred: remembered.get(id).map(String::as_str) })
         .collect();
     let names = tool_names(prefix, &methods, []);
     ids.iter().cloned().zip(names).filter_map(|(id, name)| Some((id, name.ok()?))).collect()

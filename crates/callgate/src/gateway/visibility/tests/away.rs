@@ -17,12 +17,12 @@ async fn while_nothing_is_known_nothing_is_shown_and_those_who_listen_are_told_l
     let started = tokio::time::Instant::now();
     assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
     assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT);
-    let early = gateway.content_for(&gateway.prepare_at_once(caller(1)).await);
+    let early = gateway.tools_hash(&gateway.prepare_at_once(caller(1)).await);
     assert!(!changes.has_changed().unwrap());
     gate.add_permits(1);
     settle().await;
     assert!(changes.has_changed().unwrap());
-    let later = gateway.content_for(&gateway.prepare_at_once(caller(1)).await);
+    let later = gateway.tools_hash(&gateway.prepare_at_once(caller(1)).await);
     assert_ne!(early, later);
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert_eq!(site.asked(), 1);

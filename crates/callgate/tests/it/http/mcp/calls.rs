@@ -110,7 +110,7 @@ async fn duplicate_keys_in_arguments_are_refused() {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open_echo","arguments":{"value":{"a":1,"a":2}}}}"#;
     let reply = app.post("reader", "/mcp", body).await;
     assert_eq!(reply.json()["result"]["isError"], true, "{}", reply.text);
-    assert!(reply.text.contains("twice"));
+    assert!(reply.text.contains("duplicated"));
 }
 
 #[tokio::test]
