@@ -89,7 +89,7 @@ impl Client {
     }
 
     /// Closes the client's event stream. The client reconnects after `retry` and receives the events since
-    /// then. Only if a [`Replay`](crate::mcp::Replay) stores them.
+    /// then. Only if an [`EventStore`](crate::mcp::EventStore) stores them.
     pub fn close_stream(&self, retry: Duration) {
         if let Some(channel) = &self.0 {
             channel.send(Outgoing::Retry(retry));
