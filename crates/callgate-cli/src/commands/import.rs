@@ -162,7 +162,10 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             callgate_import::php::read(directory, upstream?, &options).await
         }
         #[cfg(not(feature = "php"))]
-        Import::Php { .. } => Err(crate::errors::not_built("a reader of PHP", "php")),
+        Import::Php { directory, name, vendor, skip, .. } => {
+            let _ = (directory, name, vendor, skip);
+            Err(crate::errors::not_built("a reader of PHP", "php"))
+        }
         Import::Festi { database_url, password_file, prefix, users, .. } => {
             let mut url: DatabaseUrl = database_url.parse()?;
             if let Some(file) = password_file {
