@@ -32,6 +32,7 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
         Finding::MissingSafety => (Level::Warning, "missing-safety"),
         Finding::SafetyConflict => (Level::Warning, "safety-conflict"),
         Finding::DefaultMismatch(_) => (Level::Warning, "wrong-default"),
+        Finding::UncheckedPattern(_) => (Level::Warning, "unchecked-pattern"),
         Finding::UndefinedClass(_) => (Level::Warning, "undefined-class"),
         Finding::SectionWithoutAction(_) => (Level::Warning, "section-without-action"),
         Finding::MissingSection(_) => (Level::Warning, "missing-section"),

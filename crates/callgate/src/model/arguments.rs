@@ -17,7 +17,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::model::method::{DefinitionError, compile, compile_property};
+use crate::model::method::DefinitionError;
+use crate::model::schema::validator::{compile, compile_property};
 use crate::model::schema::walk::references;
 use crate::model::schema::{REST_PARAM, WIRE_NAME};
 use crate::wire::strict_json;

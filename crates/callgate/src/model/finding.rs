@@ -34,6 +34,12 @@ pub enum Finding {
          refuse it"
     )]
     UnportableProperty(String),
+    /// A pattern needs look-around or back-references, or is too large, so that checking it has no time
+    /// bound.
+    #[error(
+        "the pattern `{0}` cannot be checked in linear time, so it is shown but not checked; simplify it"
+    )]
+    UncheckedPattern(String),
     /// Unions at the root of the input schema are checked but not advertised.
     #[error(
         "unions at the root of the input schema are checked but not shown, since clients refuse them"

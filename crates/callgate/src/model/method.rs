@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::access::Requirement;
 use crate::model::arguments::ParamStyle;
 use crate::model::schema::normalise;
+use crate::model::schema::validator::compile;
 use crate::model::schema::walk::references;
 use crate::model::type_expr::{TypeError, TypeExpr};
 
@@ -315,27 +316,6 @@ impl Method {
         self.param_style = Some(style);
         self
     }
-}
-
-/// Compiles a schema.
-pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, DefinitionError> {
-    jsonschema::draft202012::new(schema).map_err(|error| {
-        let place = error.instance_path().as_str();
-        let place = if place.is_empty() { String::new() } else { format!(", at `{place}`") };
-        DefinitionError::InvalidSchema(format!("{error}{place}"))
-    })
-}
-
-/// Compiles the schema of a property with the `$defs` of its root.
-pub(crate) fn compile_property(
-    property: &Value,
-    definitions: Option<&Value>,
-) -> Result<jsonschema::Validator, DefinitionError> {
-    let mut schema = property.clone();
-    if let (Value::Object(schema), Some(definitions)) = (&mut schema, definitions) {
-        schema.insert("$defs".to_owned(), definitions.clone());
-    }
-    compile(&schema)
 }
 
 impl Param {

@@ -9,6 +9,7 @@ pub(crate) mod normalise;
 pub(crate) mod of_rust;
 #[cfg(test)]
 mod tests;
+pub(crate) mod validator;
 pub(crate) mod walk;
 
 use std::borrow::Cow;

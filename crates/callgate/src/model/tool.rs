@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
+use crate::model::schema::validator::unchecked_patterns;
 use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
@@ -103,11 +104,11 @@ fn input_schemas<'m>(
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
         Input::Schema { check, advertised: None } => {
-            report_unportable_properties(check, findings);
+            report_schema(check, findings);
             return Ok((Cow::Borrowed(check), None));
         }
         Input::Schema { check, advertised: Some(advertised) } => {
-            report_unportable_properties(advertised, findings);
+            report_schema(advertised, findings);
             report_differences(check, findings);
             return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
         }
@@ -127,7 +128,7 @@ fn input_schemas<'m>(
                     findings.push(Finding::DefaultMismatch(param.name.clone()));
                 }
             }
-            ValueType::Schema(schema) => report_unportable_properties(schema, findings),
+            ValueType::Schema(schema) => report_schema(schema, findings),
         }
     }
     let advertised = types.input_schema(&params, Purpose::Advertise);
@@ -193,6 +194,12 @@ fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
     if normalise::HIDDEN_AT_ROOT.iter().any(|keyword| check.get(*keyword).is_some()) {
         findings.push(Finding::HiddenRootUnion);
     }
+}
+
+fn report_schema(schema: &Value, findings: &mut Vec<Finding>) {
+    report_unportable_properties(schema, findings);
+    let unchecked = unchecked_patterns(schema).into_iter();
+    findings.extend(unchecked.map(|pattern| Finding::UncheckedPattern(pattern.to_owned())));
 }
 
 fn report_unportable_properties(schema: &Value, findings: &mut Vec<Finding>) {

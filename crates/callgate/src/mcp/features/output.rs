@@ -6,7 +6,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 use serde_json::Value;
 
-use crate::model::method::compile;
+use crate::model::schema::validator::compile;
 
 /// Maximum number of cached validators.
 const MAX_VALIDATORS: u64 = 10_000;

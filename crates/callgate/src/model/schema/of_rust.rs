@@ -8,8 +8,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::inline::inline;
+use super::validator::compile_property;
 use super::walk::for_each_schema_mut;
-use crate::model::method::{DefinitionError, compile_property};
+use crate::model::method::DefinitionError;
 
 /// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
 /// `A`.

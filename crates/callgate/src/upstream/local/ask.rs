@@ -133,7 +133,7 @@ impl Question for Elicit {
             return Ok(());
         }
         // A schema that does not compile checks nothing.
-        let Ok(validator) = crate::model::method::compile(schema) else { return Ok(()) };
+        let Ok(validator) = crate::model::schema::validator::compile(schema) else { return Ok(()) };
         let content = Value::Object(elicited.content);
         validator.validate(&content).map_err(|error| error.to_string())
     }

@@ -1,0 +1,143 @@
+//! Compiles schemas to validators that run in time linear in the value.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value, json};
+
+use super::walk::{for_each_schema, for_each_schema_mut};
+use crate::model::method::DefinitionError;
+
+/// Maximum size of a compiled pattern, in bytes. The time of a match grows with it.
+const MAX_PATTERN_BYTES: usize = 256 << 10;
+
+/// Compiles a schema. Patterns of [`unchecked_patterns`] are left out, and with them every keyword that
+/// would reject more values without them.
+pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
+    let built = match build(schema) {
+        Err(_) if !unchecked_patterns(schema).is_empty() => {
+            build(&without_unchecked_patterns(schema.clone()))
+        }
+        built => built,
+    };
+    built.map_err(|error| invalid(&error))
+}
+
+/// Compiles the schema of a property with the `$defs` of its root.
+pub(crate) fn compile_property(
+    property: &Value,
+    definitions: Option<&Value>,
+) -> Result<Validator, DefinitionError> {
+    let mut schema = property.clone();
+    if let (Value::Object(schema), Some(definitions)) = (&mut schema, definitions) {
+        schema.insert("$defs".to_owned(), definitions.clone());
+    }
+    compile(&schema)
+}
+
+/// Returns the patterns that need a backtracking engine (look-around, back-references), or are too large
+/// when compiled. A client could make them run for seconds, so that they are not checked here.
+pub(crate) fn unchecked_patterns(schema: &Value) -> Vec<&str> {
+    let mut patterns = Vec::new();
+    for_each_schema(schema, &mut |map| patterns.extend(patterns_of(map)));
+    patterns.retain(|pattern| is_unchecked(pattern));
+    patterns
+}
+
+fn build(schema: &Value) -> Result<Validator, jsonschema::ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
+    jsonschema::draft202012::options().with_pattern_options(patterns).build(schema)
+}
+
+fn invalid(error: &jsonschema::ValidationError<'_>) -> DefinitionError {
+    let path = error.instance_path().as_str();
+    let path = if path.is_empty() { String::new() } else { format!(", at `{path}`") };
+    DefinitionError::InvalidSchema(format!("{error}{path}"))
+}
+
+fn patterns_of(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let properties = schema.get("patternProperties").and_then(Value::as_object);
+    let names = properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str));
+    schema.get("pattern").and_then(Value::as_str).into_iter().chain(names)
+}
+
+/// Returns `true` for a valid pattern that cannot be matched in linear time.
+fn is_unchecked(pattern: &str) -> bool {
+    let schema = json!({"pattern": pattern});
+    build(&schema).is_err() && jsonschema::draft202012::new(&schema).is_ok()
+}
+
+fn without_unchecked_patterns(mut schema: Value) -> Value {
+    for_each_schema_mut(&mut schema, &mut |map| {
+        // A value may match more of their schemas than before.
+        for keyword in ["not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems"] {
+            map.remove(keyword);
+        }
+        if let Some(choices) = map.remove("oneOf") {
+            let all = map.entry("allOf").or_insert_with(|| json!([]));
+            if let Value::Array(all) = all {
+                all.push(json!({"anyOf": choices}));
+            }
+        }
+        if map.get("pattern").and_then(Value::as_str).is_some_and(is_unchecked) {
+            map.remove("pattern");
+        }
+        if let Some(Value::Object(properties)) = map.get_mut("patternProperties") {
+            let count = properties.len();
+            properties.retain(|pattern, _| !is_unchecked(pattern));
+            if properties.len() < count {
+                map.remove("additionalProperties");
+            }
+        }
+    });
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK_AHEAD: &str = "^(?:(?=.*z).)*$";
+
+    #[test]
+    fn a_pattern_with_look_ahead_is_not_checked_and_rejects_nothing() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "pattern": LOOK_AHEAD, "minLength": 2},
+                "not": {"not": {"pattern": LOOK_AHEAD}},
+                "one": {"oneOf": [{"type": "string", "pattern": LOOK_AHEAD}, {"type": "string"}]},
+                "names": {"patternProperties": {LOOK_AHEAD: {"type": "integer"}}, "additionalProperties": false},
+            },
+            "required": ["text"],
+        });
+        let validator = compile(&schema).unwrap();
+        assert_eq!(unchecked_patterns(&schema).len(), 4);
+        for valid in [
+            json!({"text": "ab"}),
+            json!({"text": "ab", "not": "a", "one": "a", "names": {"a": "b"}}),
+        ] {
+            assert!(validator.is_valid(&valid), "{valid}");
+        }
+        for invalid in [json!({}), json!({"text": "a"}), json!({"text": "ab", "one": 1})] {
+            assert!(!validator.is_valid(&invalid), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_checked_by_the_linear_engine() {
+        let schema = json!({"pattern": "^(a+)+$"});
+        assert!(unchecked_patterns(&schema).is_empty());
+        let validator = compile(&schema).unwrap();
+        assert!(validator.is_valid(&json!("aaa")));
+        assert!(!validator.is_valid(&json!("a".repeat(50_000) + "b")));
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_large_or_wrong_is_told() {
+        assert_eq!(unchecked_patterns(&json!({"pattern": "(?:[a-z]{1,100}){1,100}"})).len(), 1);
+        let error = compile(&json!({"pattern": "("})).unwrap_err();
+        assert!(
+            error.to_string().contains("pattern") || error.to_string().contains("regex"),
+            "{error}"
+        );
+    }
+}
