@@ -41,8 +41,8 @@ fn d13_a_credential_counts_and_ends_while_the_server_runs() {
     let [ada, bob] = &tokens;
     let server = dir.serve(&[]);
     assert_eq!(told(&server, ada), None);
-    assert!(told(&server, bob).unwrap().contains("there is none of yours"));
-    assert!(told(&server, "").unwrap().contains("you did not say who you are"));
+    assert!(told(&server, bob).unwrap().contains("there is none for you"));
+    assert!(told(&server, "").unwrap().contains("you are anonymous"));
     assert_eq!(service.seen().len(), 1, "nothing was sent for the others");
     dir.write("bob.txt", "s3cret");
     dir.ok(&["credential", "set", "bob", "default", "--file", "bob.txt"]);

@@ -12,7 +12,6 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 /// Advice for responses that are not MCP.
 pub(crate) const CHECK_URL: &str = "Is that an MCP server? Check --path, or --url";
 
-/// Why a request has no response of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct BridgeFailure {
     message: String,
@@ -38,7 +37,6 @@ impl BridgeFailure {
         self
     }
 
-    /// Appends a sentence.
     pub(crate) fn and(mut self, sentence: &str) -> Self {
         self.message.push_str(". ");
         self.message.push_str(sentence);
@@ -111,7 +109,6 @@ impl BridgeFailure {
         Self::new(format!("{endpoint} answered HTTP {status}{place}. {advice}")).with_status(status)
     }
 
-    /// As the answer to a request.
     pub(crate) fn to_response(&self, id: &MessageId, endpoint: &Endpoint) -> Vec<u8> {
         let mut data = json!({"url": endpoint.to_string()});
         if let Some(members) = data.as_object_mut() {

@@ -225,7 +225,6 @@ impl Bridge {
         }
     }
 
-    /// Sends a request of the bridge. Returns its response.
     async fn send_own(&self, request: &Request) -> Option<String> {
         let modern = request.modern.as_ref()?;
         let headers = self.headers_of(request, modern);

@@ -16,7 +16,6 @@ use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
 
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSession {
-    /// Number of handshakes so far.
     pub(crate) generation: u64,
     /// `None` for a stateless server.
     pub(crate) id: Option<HeaderValue>,
@@ -27,7 +26,6 @@ pub(crate) struct OpenSession {
 }
 
 impl OpenSession {
-    /// Returns the headers of each message of the session.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(8);
         if let Some(id) = &self.id {
@@ -55,7 +53,6 @@ impl CurrentSession {
         self.live.subscribe()
     }
 
-    /// Opens a session with the result of `initialize`.
     pub(crate) fn open(&self, initialize: &Bytes, id: Option<HeaderValue>, result: &RawValue) {
         let Some(version) = version_of(result) else { return };
         let generation = self.live().map_or(1, |live| live.generation + 1);

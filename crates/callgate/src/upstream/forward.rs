@@ -82,7 +82,6 @@ pub use tool_path::{ToolPath, ToolPathError};
 /// Delay before a request without a connection is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum number of characters of an error message in the log.
 const MAX_LOGGED_ERROR: usize = 2000;
 
 /// A JSON-RPC service over HTTP or WebSocket.
@@ -363,7 +362,6 @@ impl Upstream for Forward {
     }
 }
 
-/// Returns the reply to one request of a batch.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
     let response = ServiceResponse::bare(body.to_owned());

@@ -149,6 +149,6 @@ fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
     let before = (counted("error"), counted("no_credential"));
     assert_eq!(called(&bob)["error"]["message"], "Unauthorized");
     let message = called(&eve)["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("there is none of yours. Nothing was run"), "{message}");
+    assert!(message.contains("there is none for you. Nothing was run"), "{message}");
     assert_eq!((counted("error"), counted("no_credential")), (before.0 + 1, before.1 + 1));
 }

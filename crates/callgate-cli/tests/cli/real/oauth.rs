@@ -154,7 +154,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     let server = serve_with(&dir, SECRET);
     let first = called(&server, &ada).unwrap();
     let told = called(&server, &bob).unwrap_err();
-    assert!(told.contains("there is none of yours"), "{told}");
+    assert!(told.contains("there is none for you"), "{told}");
     let log = log_of(server).to_lowercase();
     assert!(!log.contains("refresh-of-ada") && !log.contains(&first), "{log}");
     // Two others go on with the same token; one gets the next with the new refresh token, the other

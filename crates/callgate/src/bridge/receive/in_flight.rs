@@ -7,14 +7,11 @@ use tokio::task::AbortHandle;
 
 use crate::bridge::receive::message::MessageId;
 
-/// How a request is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelBy {
-    /// By a message to the server.
     Message,
     /// By a message; the other requests of the batch go on.
     BatchMessage,
-    /// By closing the connection.
     Disconnect,
     /// By closing the connection, also at the end of the input, since it would not end by itself.
     DisconnectAtEnd,
@@ -48,7 +45,6 @@ impl PendingRequest {
     }
 }
 
-/// The requests in flight, by id.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight(Mutex<HashMap<MessageId, PendingRequest>>);
 
@@ -95,7 +91,6 @@ impl InFlight {
         self.update(ids, |request| request.task = Some(task.clone()));
     }
 
-    /// Sets whether the server may have received these requests.
     pub(crate) fn set_sent(&self, ids: &[MessageId], is_sent: bool) {
         self.update(ids, |request| {
             if request.is_waiting() {

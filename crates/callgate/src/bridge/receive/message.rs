@@ -36,7 +36,6 @@ impl MessageId {
     }
 }
 
-/// A message of the client.
 #[derive(Debug)]
 pub(crate) enum ClientMessage {
     Request(Request),
@@ -51,7 +50,6 @@ pub(crate) struct Request {
     /// Empty for a batch.
     pub(crate) method: Box<str>,
     pub(crate) body: Bytes,
-    /// Set for the modern era.
     pub(crate) modern: Option<ModernMeta>,
 }
 
@@ -61,11 +59,9 @@ pub(crate) struct ModernMeta {
     pub(crate) name: Option<Box<str>>,
 }
 
-/// A message without a response.
 #[derive(Debug)]
 pub(crate) struct OneWayMessage {
     pub(crate) body: Bytes,
-    /// The method of a notification.
     pub(crate) method: Option<Box<str>>,
     pub(crate) version: Option<Box<str>>,
     /// Request that a `notifications/cancelled` cancels.

@@ -15,7 +15,6 @@ use crate::bridge::session::OpenSession;
 use crate::bridge::{Bridge, Limits};
 use crate::mcp::parse::headers::LAST_EVENT_ID;
 
-/// Default delay before a stream is reopened.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Minimum delay, whatever the server requests.
 pub(crate) const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);

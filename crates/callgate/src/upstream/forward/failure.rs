@@ -143,7 +143,6 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if there was no connection to the service.
     pub(crate) fn found_no_connection(&self) -> bool {
         let Self::Send(error) = self else { return false };
         let has_no_tls = matches!(error.kind, SendErrorKind::Untrusted | SendErrorKind::NotTls);

@@ -24,7 +24,6 @@ use crate::upstream::forward::{
     ToolPath, UpstreamVisibility,
 };
 
-/// Members of every request.
 const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 
 /// How to call a service. `Debug` shows no secrets.
@@ -290,7 +289,6 @@ impl ForwardOptions {
         self
     }
 
-    /// Returns `true` if the list of methods has another URL.
     pub(crate) fn is_described_over_http(&self) -> bool {
         let source = self.visibility.map(|visibility| visibility.source);
         source == Some(MethodListSource::JsonRpcMcp)

@@ -104,7 +104,6 @@ impl ForwardStats {
     }
 }
 
-/// Counts a call when it ends or is dropped.
 #[derive(Debug)]
 pub(crate) struct CountedCall<'a> {
     stats: &'a ForwardStats,

@@ -44,7 +44,6 @@ impl Target {
         self.url.uri()
     }
 
-    /// Returns `None` for a Unix socket.
     pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         self.socket.is_none().then_some(&self.url)
     }

@@ -9,7 +9,6 @@ use thiserror::Error;
 use crate::upstream::forward::Target;
 use crate::wire::percent;
 
-/// Placeholder for the method's id.
 const ID: &str = "{id}";
 
 /// Path of the tools of Drupal's `jsonrpc_mcp`, below the site.

@@ -231,7 +231,6 @@ impl AccessTokens {
         Ok(Some(RenewableToken { source: Arc::clone(source), token }))
     }
 
-    /// Returns the access token of a user with the credential `stored`.
     pub(crate) async fn of_user(
         &self,
         caller: &Caller,

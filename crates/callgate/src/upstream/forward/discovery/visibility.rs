@@ -22,7 +22,6 @@ use crate::upstream::{BoxFuture, Call, CallerMethods, Identity, ListError, Metho
 /// Maximum size of a list in bytes, all pages together.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of pages of tools.
 const MAX_PAGES: usize = 1_000;
 
 /// Limits each caller to the methods that the service lists for them.
@@ -192,7 +191,6 @@ impl Forward {
     }
 }
 
-/// Returns the ids in the reply to `rpc.discover`.
 fn read_document(replied: Result<Box<RawValue>, Failure>) -> Result<Vec<String>, MethodListError> {
     match replied {
         Ok(document) => method_list::open_rpc(document.get()),

@@ -11,17 +11,13 @@ use crate::wire::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
 #[derive(Debug)]
 pub(crate) enum BatchReply<'a> {
-    /// A reply for each call.
     PerCall(Replies<'a>),
-    /// One error for all calls.
     ForAll,
     /// The service rejected the batch itself. No call has run.
     Rejected,
-    /// Not a reply.
     Invalid(Failure),
 }
 
-/// The messages of a response, in order.
 #[derive(Debug)]
 pub(crate) struct Replies<'a> {
     items: Vec<(ReplyTarget<'a>, &'a str)>,

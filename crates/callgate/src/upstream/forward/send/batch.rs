@@ -36,7 +36,6 @@ pub(crate) struct Batcher {
     name: String,
     client: ServiceClient,
     result_bytes: usize,
-    /// Number of consecutive batches that the service rejected.
     rejected: AtomicU32,
     stats: Arc<ForwardStats>,
 }
@@ -57,7 +56,6 @@ impl Batcher {
         }
     }
 
-    /// Returns `true` if the service does not support batches.
     pub(crate) fn is_unsupported(&self) -> bool {
         self.rejected.load(Ordering::Relaxed) >= MAX_REJECTED
     }
@@ -67,7 +65,6 @@ impl Batcher {
         self.client.post(None, headers, body, self.result_bytes, &request.reservation).await
     }
 
-    /// Sends requests until the queue is closed.
     pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
         let permits = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
         let mut waiting = Vec::new();

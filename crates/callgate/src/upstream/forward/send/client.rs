@@ -57,7 +57,6 @@ impl ServiceClient {
         read(response, limit, &BudgetReservation::default()).await
     }
 
-    /// Sends the opening handshake of a WebSocket.
     #[cfg(feature = "websocket")]
     pub(crate) async fn upgrade(&self, headers: HeaderMap) -> Result<Response<Incoming>, Failure> {
         self.send(Method::GET, self.uri.clone(), headers, Bytes::new()).await

@@ -34,7 +34,6 @@ use crate::upstream::forward::{
     Failure, ForwardOptions, QueuedRequest, RequestId, ServiceClient, ServiceResponse,
 };
 
-/// Time limit of the closing handshake.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -83,7 +82,6 @@ impl WebSocketWorker {
         }
     }
 
-    /// Opens a WebSocket over a connection of the HTTP client.
     async fn open(&self) -> Result<Socket, Failure> {
         let key = generate_key();
         let value = HeaderValue::from_str(&key).map_err(|_| Failure::never_sent("no key"))?;
@@ -151,7 +149,6 @@ impl WebSocketWorker {
     }
 }
 
-/// Checks that the service agrees to open a WebSocket.
 fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {
     let (status, headers) = (response.status(), response.headers());
     match status {
@@ -248,7 +245,6 @@ impl PendingReplies {
     }
 }
 
-/// Why a connection closed.
 #[derive(Debug)]
 enum CloseReason {
     /// Closed by the service, with a code if it sent one.
