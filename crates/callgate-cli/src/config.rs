@@ -181,6 +181,7 @@ impl Config {
             tokens: TokenOptions {
                 grace: get("token_grace_seconds").seconds(0..=86_400)?,
                 cache_size: get("max_kept_tokens").number(1..=1 << 30)? as u64,
+                accepts_festi_header: attach.is_some(),
             },
             max_key_age: match get("key_rotation_days").number(0..=36_500)? {
                 0 => None,

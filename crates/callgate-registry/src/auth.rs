@@ -6,4 +6,3 @@ pub(crate) mod keys;
 pub(crate) mod health;
 pub(crate) mod token_cache;
 pub(crate) mod authenticator;
-pub(crate) mod festi;

@@ -13,7 +13,7 @@ use callgate::mcp::{Identify, IdentifyError};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::upstream::BoxFuture;
 use callgate::{Builder, Caller, Callgate, Secret};
-use callgate_registry::{FestiAuthenticator, Registry, SqlStore, Token, TokenAuthenticator};
+use callgate_registry::{Registry, SqlStore, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
@@ -96,10 +96,7 @@ pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) 
         .sessions(registry.sessions().await?)
         .call_timeout(config.call_timeout)
         .max_in_flight_bytes(config.max_in_flight_bytes);
-    builder = match &config.attach {
-        Some(_) => builder.authenticate(FestiAuthenticator::new(registry.authenticator())),
-        None => builder.authenticate(registry.authenticator()),
-    };
+    builder = builder.authenticate(registry.authenticator());
     for (name, upstream) in config.upstreams.build(&maker(config, registry))? {
         builder = builder.upstream(name, upstream);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use callgate::access::{Access, Caller, TokenDigest};
-use callgate::http::{Authenticate, AuthenticateError, bearer_token};
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::upstream::BoxFuture;
 use tokio::sync::{Notify, watch};
 
@@ -16,6 +16,8 @@ use crate::auth::token_cache::{KnownToken, LookupError, TokenCache};
 
 /// Maximum time that a token with an unknown user waits for newer access rows.
 const MAX_WAIT: Duration = Duration::from_secs(2);
+/// Header in which Festi's clients send the token, without a scheme.
+const FESTI_HEADER: &str = "x-authorization";
 /// Maximum number of token uses that wait to be written.
 const MAX_USES: usize = 100_000;
 
@@ -31,11 +33,14 @@ pub struct TokenOptions {
     pub grace: Duration,
     /// Maximum number of cached tokens.
     pub cache_size: u64,
+    /// Whether a token in `X-Authorization`, as Festi's clients send it, is accepted too. The header also applies
+    /// next to an `Authorization` header of another scheme, such as `Basic` for a site that is not public yet.
+    pub accepts_festi_header: bool,
 }
 
 impl Default for TokenOptions {
     fn default() -> Self {
-        Self { grace: Duration::from_mins(1), cache_size: 100_000 }
+        Self { grace: Duration::from_mins(1), cache_size: 100_000, accepts_festi_header: false }
     }
 }
 
@@ -48,6 +53,7 @@ pub struct TokenAuthenticator {
     /// Unix time of the last use, by token id.
     used: Mutex<HashMap<i64, i64>>,
     reads: Reads,
+    accepts_festi_header: bool,
 }
 
 /// Progress of reading the registry. The user of a new token may be newer than the access snapshot, and is
@@ -67,6 +73,7 @@ impl TokenAuthenticator {
             tracker: Arc::new(HealthTracker::new(options.grace)),
             used: Mutex::default(),
             reads: Reads::default(),
+            accepts_festi_header: options.accepts_festi_header,
         }
     }
 
@@ -177,8 +184,33 @@ impl TokenAuthenticator {
 impl Authenticate for TokenAuthenticator {
     fn authenticate<'a>(
         &'a self,
-        request: &'a callgate::http::Parts,
+        request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
-        Box::pin(async move { self.caller_of(bearer_token(&request.headers)?).await })
+        Box::pin(async move { self.caller_of(self.token(request)?).await })
     }
+
+    fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
+        let values = request.headers.get_all(FESTI_HEADER);
+        let mut values = values.iter().filter(|_| self.accepts_festi_header);
+        let Some(value) = values.next() else { return bearer_token(&request.headers) };
+        if !has_other_scheme(request)
+            && let Some(token) = bearer_token(&request.headers)?
+        {
+            return Ok(Some(token));
+        }
+        let token = value.to_str().map_err(|_| AuthenticateError::Malformed)?.trim();
+        if values.next().is_some() || token.is_empty() {
+            return Err(AuthenticateError::Malformed);
+        }
+        Ok(Some(token))
+    }
+}
+
+/// Returns `true` if no `Authorization` header has the `Bearer` scheme.
+fn has_other_scheme(request: &Parts) -> bool {
+    let mut values = request.headers.get_all("authorization").iter();
+    values.all(|value| {
+        let scheme = value.to_str().ok().and_then(|value| value.split(' ').next());
+        scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case("bearer"))
+    })
 }

@@ -44,7 +44,7 @@ impl NewKey {
 }
 
 /// Returns the session keys, the signing key first. Creates one if there is none.
-pub async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>> {
+pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>> {
     let mut keys = store.keys(SESSION_KEYS).await?;
     if keys.is_empty() {
         if let Ok(key) = NewKey::first() {
