@@ -6,6 +6,7 @@ mod dependencies;
 mod features;
 mod documents;
 mod behaviours;
+mod references;
 mod spelling;
 mod test;
 mod bench;

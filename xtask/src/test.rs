@@ -11,7 +11,7 @@ use callgate_test_support::{DatabaseServer, Engine, WORKSPACE_BUILT, debian, npm
 use serde_json::Value;
 
 use crate::run::{Run, Step, panic_message};
-use crate::{behaviours, dependencies, documents, features, root, spelling};
+use crate::{behaviours, dependencies, documents, features, references, root, spelling};
 
 /// Builds and tests the whole workspace at once, so that each crate is compiled with one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
@@ -121,7 +121,8 @@ fn check_and_build(run: &mut Run) -> bool {
 /// Checks the documents.
 pub(crate) fn check_documents(run: &mut Run) {
     run.check("check the documents", documents::problems);
-    run.check("the table of behaviours is up to date", || behaviours::problems(&root()));
+    run.check("check the table of behaviours", || behaviours::problems(&root()));
+    run.check("check for numbers without a meaning", || references::problems(&root()));
 }
 
 /// Builds every target for the tests, with clippy as the compiler of the workspace's crates.

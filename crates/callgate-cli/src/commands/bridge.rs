@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_19_headers_that_were_split_at_spaces_are_put_together() {
+    fn headers_that_were_split_at_spaces_are_put_together() {
         let lines = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
             header_lines(&arguments)

@@ -56,7 +56,7 @@ fn refused(dir: &TestDirectory, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
+fn the_seeds_inserts_as_written_change_what_a_caller_sees() {
     let dir = application();
     dir.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
     let server = served(&dir, &[]);
@@ -95,7 +95,7 @@ fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
 }
 
 #[test]
-fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
+fn a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
     let dir = application();
     let server = served(&dir, &[]);
     assert_eq!([status(&server, "token-of-ada"), status(&server, "token-of-eve")], [200, 401]);
@@ -153,7 +153,7 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
 }
 
 #[test]
-fn b40_d14_festis_settings_count_and_ours_where_it_has_none() {
+fn festis_settings_count_and_ours_where_it_has_none() {
     let dir = application();
     let all = ok(&dir, &["settings", "get"]);
     assert!(all.contains("site") && all.contains("FESTI_MCP") && !all.contains("mail"), "{all}");
@@ -176,7 +176,7 @@ fn b40_d14_festis_settings_count_and_ours_where_it_has_none() {
 }
 
 #[test]
-fn d17_an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
+fn an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
     let dir = application();
     dir.write(
         "overlay.toml",

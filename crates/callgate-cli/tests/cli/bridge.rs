@@ -106,7 +106,7 @@ pub(crate) fn to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) 
 }
 
 #[test]
-fn b65_without_options_it_connects_to_this_machine() {
+fn without_options_it_connects_to_this_machine() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "this is no configuration");
     let mut command = dir.command(&["bridge"]);
@@ -120,7 +120,7 @@ fn b65_without_options_it_connects_to_this_machine() {
 }
 
 #[test]
-fn b65_options_in_any_order_make_the_url() {
+fn options_in_any_order_make_the_url() {
     let dir = TestDirectory::new();
     let url = |arguments: &[&str]| {
         let mut bridge = Bridge::start(dir.command(&[&["bridge"], arguments].concat()));
@@ -138,7 +138,7 @@ fn b65_options_in_any_order_make_the_url() {
 }
 
 #[test]
-fn b65_wrong_options_are_refused_without_their_secrets() {
+fn wrong_options_are_refused_without_their_secrets() {
     let dir = TestDirectory::new();
     for (arguments, code, words) in [
         (&["--url", "ftp://s3cret/"][..], 1, "expected a URL such as"),
@@ -179,7 +179,7 @@ fn b65_wrong_options_are_refused_without_their_secrets() {
 }
 
 #[test]
-fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
+fn the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = server.token("admin");
@@ -210,7 +210,7 @@ fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
 }
 
 #[test]
-fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
+fn a_token_that_is_refused_is_told_from_one_that_is_missing() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
@@ -242,7 +242,7 @@ fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
 }
 
 #[test]
-fn b66_a_token_that_is_made_for_the_demo_outlives_its_start() {
+fn a_token_that_is_made_for_the_demo_outlives_its_start() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let create = ["token", "create", "admin", "--database", "sqlite:callgate-demo.db"];
@@ -259,7 +259,7 @@ fn b66_a_token_that_is_made_for_the_demo_outlives_its_start() {
 }
 
 #[test]
-fn b66_no_token_is_ever_printed() {
+fn no_token_is_ever_printed() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
@@ -276,7 +276,7 @@ fn b66_no_token_is_ever_printed() {
 }
 
 #[test]
-fn users_19_a_header_that_was_split_at_its_spaces_arrives_whole() {
+fn a_header_that_was_split_at_its_spaces_arrives_whole() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let (token, port) = (server.token("admin"), server.address().port().to_string());
@@ -288,7 +288,7 @@ fn users_19_a_header_that_was_split_at_its_spaces_arrives_whole() {
 }
 
 #[test]
-fn users_16_a_server_that_is_not_there_is_an_error_in_time() {
+fn a_server_that_is_not_there_is_an_error_in_time() {
     let dir = TestDirectory::new();
     let port = fixed_port().to_string();
     let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
@@ -305,7 +305,7 @@ fn users_16_a_server_that_is_not_there_is_an_error_in_time() {
 }
 
 #[test]
-fn users_16_a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
+fn a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
     let dir = TestDirectory::new();
     let listen = format!("127.0.0.1:{}", fixed_port());
     let serve = || Server::start(dir.command(&["serve", "--json", "--demo", "--listen", &listen]));
@@ -327,7 +327,7 @@ fn users_16_a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_fo
 }
 
 #[test]
-fn users_17_it_goes_with_its_client_whatever_is_under_way() {
+fn it_goes_with_its_client_whatever_is_under_way() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let mut bridge = to_demo(&dir, &server, &[]);
@@ -346,7 +346,7 @@ fn users_17_it_goes_with_its_client_whatever_is_under_way() {
 }
 
 #[test]
-fn users_17_it_stops_when_it_is_told_to() {
+fn it_stops_when_it_is_told_to() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let mut bridge = to_demo(&dir, &server, &[]);
@@ -359,7 +359,7 @@ fn users_17_it_stops_when_it_is_told_to() {
 
 #[cfg(unix)]
 #[test]
-fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
+fn it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
     let dir = TestDirectory::new();
     let made = Command::new("mkfifo").arg(dir.path("input")).status().unwrap();
     assert!(made.success());
@@ -380,7 +380,7 @@ fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_no
 }
 
 #[test]
-fn b65_https_with_an_authority_of_ones_own() {
+fn https_with_an_authority_of_ones_own() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let front = Front::secure(server.address());

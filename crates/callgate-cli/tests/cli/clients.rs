@@ -269,7 +269,7 @@ fn typescript_client_2_pinned_over_stdio() {
 }
 
 #[test]
-fn d15_a_client_of_both_eras_falls_back_below_the_cap() {
+fn a_client_of_both_eras_falls_back_below_the_cap() {
     over_http("client2-auto", "2025-06-18", Demo::up_to("2025-06-18"));
     over_stdio("client2-auto", "2025-06-18", &Demo::up_to("2025-06-18"));
 }
@@ -305,7 +305,7 @@ fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn b69_the_inspector_lists_and_calls_in_both_eras() {
+fn the_inspector_lists_and_calls_in_both_eras() {
     let demo = Demo::new();
     for era in ["legacy", "modern"] {
         let list = inspect(&demo, era, &["--method", "tools/list"]);

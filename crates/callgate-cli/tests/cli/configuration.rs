@@ -73,7 +73,7 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
 }
 
 #[test]
-fn b40_d14_the_preset_festi_has_its_tables_settings_and_needs_a_token() {
+fn the_preset_festi_has_its_tables_settings_and_needs_a_token() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.start["require_auth"], true);
@@ -103,7 +103,7 @@ fn b40_d14_the_preset_festi_has_its_tables_settings_and_needs_a_token() {
 }
 
 #[test]
-fn d16_the_preset_drupal_serves_what_is_marked() {
+fn the_preset_drupal_serves_what_is_marked() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--preset", "drupal"]);
     dir.sql(
@@ -114,7 +114,7 @@ fn d16_the_preset_drupal_serves_what_is_marked() {
 }
 
 #[test]
-fn d15_and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
+fn and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     let failures: Vec<_> = [

@@ -32,7 +32,7 @@ fn told(server: &Server, token: &str) -> Option<String> {
 }
 
 #[test]
-fn d13_a_credential_counts_and_ends_while_the_server_runs() {
+fn a_credential_counts_and_ends_while_the_server_runs() {
     let service = Service::start();
     let dir = dir(&service);
     let set = dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n");

@@ -112,7 +112,7 @@ fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
 }
 
 #[test]
-fn d17_sections_that_code_names_are_there_after_each_start() {
+fn sections_that_code_names_are_there_after_each_start() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
     dir.sql("callgate-demo.db", "DELETE FROM sections WHERE ident = 'system'");

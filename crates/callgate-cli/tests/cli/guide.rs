@@ -83,7 +83,7 @@ impl World {
 }
 
 #[test]
-fn b68_every_configuration_of_the_guide_works() {
+fn every_configuration_of_the_guide_works() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/start/clients.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let blocks: Vec<&str> =

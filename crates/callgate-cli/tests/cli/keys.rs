@@ -16,7 +16,7 @@ fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn d34_a_new_key_is_announced_and_sessions_stay_good() {
+fn a_new_key_is_announced_and_sessions_stay_good() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
@@ -38,7 +38,7 @@ fn d34_a_new_key_is_announced_and_sessions_stay_good() {
 }
 
 #[test]
-fn d34_a_key_of_a_clock_that_was_wrong_can_be_replaced() {
+fn a_key_of_a_clock_that_was_wrong_can_be_replaced() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate", "--database", DATABASE]);
     let sql = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
@@ -51,7 +51,7 @@ fn d34_a_key_of_a_clock_that_was_wrong_can_be_replaced() {
 }
 
 #[test]
-fn d34_a_key_that_leaked_is_replaced_at_once() {
+fn a_key_that_leaked_is_replaced_at_once() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);

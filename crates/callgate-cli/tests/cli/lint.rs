@@ -69,7 +69,7 @@ fn what_is_wrong_is_told_by_tool_with_what_to_do() {
 }
 
 #[test]
-fn d35_a_client_is_told_what_it_refuses_and_nothing_of_others() {
+fn a_client_is_told_what_it_refuses_and_nothing_of_others() {
     let dir = registry();
     dir.add(&"n".repeat(52), &GOOD);
     let clients = |more: &[&str]| -> Vec<Value> {
@@ -88,7 +88,7 @@ fn d35_a_client_is_told_what_it_refuses_and_nothing_of_others() {
 }
 
 #[test]
-fn d1_the_prefix_counts_too() {
+fn the_prefix_counts_too() {
     let dir = registry();
     dir.add(&"n".repeat(40), &GOOD);
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
@@ -135,7 +135,7 @@ fn a_user_is_told_of_the_tools_that_they_see() {
 }
 
 #[test]
-fn d8_a_guessed_safety_is_noted_until_somebody_says_it() {
+fn a_guessed_safety_is_noted_until_somebody_says_it() {
     let dir = registry();
     let get = json!({"name": "pet.get", "description": "A pet.", "params": [], "result": {"name": "pet"}});
     let document =
@@ -148,7 +148,7 @@ fn d8_a_guessed_safety_is_noted_until_somebody_says_it() {
 }
 
 #[test]
-fn d12_rows_that_name_what_is_not_there_are_noted() {
+fn rows_that_name_what_is_not_there_are_noted() {
     let dir = registry();
     dir.sql(
         "callgate.db",

@@ -35,7 +35,7 @@ pub(super) fn lasting_token(dir: &TestDirectory) -> String {
 }
 
 #[test]
-fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
+fn a_session_outlives_its_server_and_is_good_on_a_second_one() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
@@ -59,7 +59,7 @@ fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
 }
 
 #[test]
-fn d30_a_call_is_cancelled_through_another_server() {
+fn a_call_is_cancelled_through_another_server() {
     let dir = TestDirectory::new();
     let (one, other) = (dir.serve(&["--demo"]), dir.serve(&["--demo"]));
     let token = lasting_token(&dir);

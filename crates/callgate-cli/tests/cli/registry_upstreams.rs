@@ -25,7 +25,7 @@ fn serve(dir: &TestDirectory) -> Server {
 }
 
 #[test]
-fn d13_an_upstream_comes_changes_and_goes_while_the_server_runs() {
+fn an_upstream_comes_changes_and_goes_while_the_server_runs() {
     let (first, second) = (Service::start(), Service::start());
     let dir = place_with_a_method("");
     let server = serve(&dir);

@@ -11,7 +11,7 @@ fn has(server: &Server, tool: &str) -> bool {
 }
 
 #[test]
-fn d13_a_method_by_plain_sql_is_served_without_a_restart() {
+fn a_method_by_plain_sql_is_served_without_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     assert!(server.tools("").is_empty());
@@ -36,7 +36,7 @@ fn d13_a_method_by_plain_sql_is_served_without_a_restart() {
 }
 
 #[test]
-fn d13_grants_tokens_and_masks_are_live() {
+fn grants_tokens_and_masks_are_live() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let database = ["--database", "sqlite:callgate-demo.db"];
@@ -77,7 +77,7 @@ fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
 }
 
 #[test]
-fn b40_d14_settings_are_live_and_a_bad_value_changes_nothing() {
+fn settings_are_live_and_a_bad_value_changes_nothing() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     let name = |server: &Server| server.get("", "/.well-known/mcp.json").json()["name"].clone();
@@ -175,7 +175,7 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
 }
 
 #[test]
-fn d19_a_method_that_is_closed_to_everybody_is_told_in_the_log() {
+fn a_method_that_is_closed_to_everybody_is_told_in_the_log() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(
@@ -215,7 +215,7 @@ fn a_catalog_is_never_made_of_half_of_its_rows() {
 }
 
 #[test]
-fn d2_tool_names_are_remembered_in_the_registry() {
+fn tool_names_are_remembered_in_the_registry() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");

@@ -155,7 +155,7 @@ fn the_last_use_of_a_token_is_noted() {
 }
 
 #[test]
-fn b48_the_faces_need_no_rows_of_their_own() {
+fn the_faces_need_no_rows_of_their_own() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);

@@ -184,7 +184,7 @@ fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
 }
 
 #[test]
-fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
+fn a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
     for scheme in ["http", "ws"] {
         not_there(scheme);
     }
@@ -300,7 +300,7 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
 }
 
 #[test]
-fn d22_metrics_are_shown_if_wanted_and_to_those_who_may_call() {
+fn metrics_are_shown_if_wanted_and_to_those_who_may_call() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
     let dir = place_with_a_method(&table);

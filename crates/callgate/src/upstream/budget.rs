@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_share_what_there_is_and_give_it_back() {
+    fn results_share_the_budget_and_release_it() {
         let budget = Shares::new(10 * SMALL);
         let reserve = |user| BudgetReservation::new(&budget, Principal::User(user));
         let (first, second) = (reserve(1), reserve(2));

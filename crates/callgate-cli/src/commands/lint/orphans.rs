@@ -1,4 +1,4 @@
-//! Rows that name what is not there: nothing in the database forbids them (D12).
+//! Rows that name what is not there: nothing in the database forbids them.
 
 use std::collections::HashSet;
 

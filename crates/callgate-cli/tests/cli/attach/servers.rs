@@ -147,12 +147,12 @@ fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
 }
 
 #[test]
-fn d13_a_site_on_postgres_is_followed_by_a_user_who_may_only_read() {
+fn a_site_on_postgres_is_followed_by_a_user_who_may_only_read() {
     is_followed(servers()[0]);
 }
 
 #[test]
-fn d13_a_site_on_mariadb_is_followed_by_a_user_who_may_only_read() {
+fn a_site_on_mariadb_is_followed_by_a_user_who_may_only_read() {
     is_followed(servers()[1]);
 }
 

@@ -22,27 +22,27 @@ fn over_bridge(client: &str, protocol: &str, demo: &Demo) {
 }
 
 #[test]
-fn b66_typescript_sdk_1_over_the_bridge() {
+fn typescript_sdk_1_over_the_bridge() {
     over_bridge("sdk1", LEGACY, &Demo::new());
 }
 
 #[test]
-fn b66_typescript_client_2_default_over_the_bridge() {
+fn typescript_client_2_default_over_the_bridge() {
     over_bridge("client2-default", LEGACY, &Demo::new());
 }
 
 #[test]
-fn b66_typescript_client_2_auto_over_the_bridge() {
+fn typescript_client_2_auto_over_the_bridge() {
     over_bridge("client2-auto", MODERN, &Demo::new());
 }
 
 #[test]
-fn b66_typescript_client_2_pinned_over_the_bridge() {
+fn typescript_client_2_pinned_over_the_bridge() {
     over_bridge("client2-pinned", MODERN, &Demo::new());
 }
 
 #[test]
-fn d38_a_client_of_both_eras_falls_back_over_the_bridge() {
+fn a_client_of_both_eras_falls_back_over_the_bridge() {
     over_bridge("client2-auto", "2025-06-18", &Demo::up_to("2025-06-18"));
 }
 
@@ -133,36 +133,36 @@ fn with_ours(client: &str, protocol: &str) {
 }
 
 #[test]
-fn users_7_16_18_b66_typescript_sdk_1_with_our_everything() {
+fn typescript_sdk_1_with_our_everything() {
     with_ours("sdk1", LEGACY);
 }
 
 #[test]
-fn users_7_16_18_b66_typescript_client_2_default_with_our_everything() {
+fn typescript_client_2_default_with_our_everything() {
     with_ours("client2-default", LEGACY);
 }
 
 #[test]
-fn users_16_18_b66_typescript_client_2_auto_with_our_everything() {
+fn typescript_client_2_auto_with_our_everything() {
     with_ours("client2-auto", MODERN);
 }
 
 #[test]
-fn users_16_18_b66_typescript_client_2_pinned_with_our_everything() {
+fn typescript_client_2_pinned_with_our_everything() {
     with_ours("client2-pinned", MODERN);
 }
 
 #[test]
-fn users_7_16_18_b66_typescript_sdk_1_with_everything() {
+fn typescript_sdk_1_with_everything() {
     with_npm("sdk1");
 }
 
 #[test]
-fn users_7_16_18_b66_typescript_client_2_default_with_everything() {
+fn typescript_client_2_default_with_everything() {
     with_npm("client2-default");
 }
 
 #[test]
-fn users_7_16_18_b66_typescript_client_2_auto_with_everything() {
+fn typescript_client_2_auto_with_everything() {
     with_npm("client2-auto");
 }

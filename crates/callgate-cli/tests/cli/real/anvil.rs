@@ -25,7 +25,7 @@ fn its_methods_are_imported_listed_and_called() {
     assert_eq!(all["tools"].as_array().unwrap().len(), 50, "the first page");
     assert_eq!(server.start["tools"], servers::ethereum_document().1);
     assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
-    // D3: clients refuse the document's own name, `Hydrated transactions`.
+    // Clients reject the name in the document, `Hydrated transactions`.
     let block = json!({"Block": "latest", "Hydrated_transactions": false});
     let reply = server.invoke("", "eth_getBlockByNumber", &block).json();
     assert_eq!(reply["result"]["number"], "0x0", "{reply}");
@@ -34,7 +34,7 @@ fn its_methods_are_imported_listed_and_called() {
 }
 
 #[test]
-fn d27_its_errors_reach_the_agent() {
+fn its_errors_reach_the_agent() {
     let anvil = servers::anvil();
     let dir = imported(&anvil, "");
     let server = dir.serve(&[]);
@@ -65,7 +65,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
 }
 
 #[test]
-fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
+fn it_may_be_killed_in_the_middle_of_calls_and_return() {
     let mut anvil = servers::anvil();
     let dir = imported(&anvil, "");
     let server = Server::start(quiet(&dir));

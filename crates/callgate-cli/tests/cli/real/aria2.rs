@@ -69,7 +69,7 @@ fn its_methods_are_imported_listed_and_called() {
 }
 
 #[test]
-fn d27_its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
+fn its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
     let aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);
@@ -88,7 +88,7 @@ fn d27_its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
 }
 
 #[test]
-fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
+fn it_may_be_killed_in_the_middle_of_calls_and_return() {
     let mut aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);

@@ -112,7 +112,7 @@ fn it_survives_kill_and_return_under_calls() {
 }
 
 #[test]
-fn b58_b59_what_the_import_reads_is_what_php_itself_knows() {
+fn what_the_import_reads_is_what_php_itself_knows() {
     let output = php().arg("reflect.php").output().unwrap();
     let known: Value = serde_json::from_slice(&output.stdout).unwrap();
     let dir = TestDirectory::new();

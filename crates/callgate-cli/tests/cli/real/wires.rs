@@ -40,7 +40,7 @@ fn anvil_over_websocket_answers_and_makes_errors() {
 }
 
 #[test]
-fn d31_anvil_over_websocket_may_be_killed_and_return() {
+fn anvil_over_websocket_may_be_killed_and_return() {
     let mut anvil = servers::anvil();
     let dir = anvil_over_websocket(&anvil);
     let server = Server::start(quiet(&dir));

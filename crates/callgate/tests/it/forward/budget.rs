@@ -1,4 +1,4 @@
-//! Results of all calls share what there is of memory for them (D28).
+//! The results of all calls share one memory budget.
 
 use std::sync::Arc;
 

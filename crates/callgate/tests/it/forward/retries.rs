@@ -1,4 +1,5 @@
-//! D31: never sent, any method; read-only, once, after an end before any byte; never after a time-out.
+//! Retries: any method if it was not sent; a read-only method once if the connection ended before the first byte of the
+//! reply; never after a timeout.
 
 use std::time::Duration;
 
