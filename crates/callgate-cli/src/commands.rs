@@ -1,97 +1,113 @@
-//! One file and one function for each command.
+//! Commands, in the groups of the help.
 
-mod bridge;
-mod call;
-mod copy;
-mod credential;
-mod export;
-mod grant;
-mod import;
-mod keys;
-mod lint;
-mod method;
-mod migrate;
-mod section;
 mod serve;
-mod service;
-mod settings;
-mod token;
-mod try_service;
-mod upstream;
-mod user;
+mod methods;
+mod people;
+mod operate;
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use callgate::Caller;
+use callgate::forward::wait_for_token_requests;
 use callgate::model::{LOCAL, Prefix};
 use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
-use crate::cli::{Command, RegistryCommand};
-use crate::config::Config;
+use crate::cli::{Cli, Command, RegistryCommand};
+use crate::config::{Config, exposed_password};
 use crate::errors::hinted;
 use crate::printer::Printer;
 
-pub(crate) use bridge::run as run_bridge;
-pub(crate) use service::ServiceOptions;
+pub(crate) use methods::ServiceOptions;
 
-/// Runs a command.
-pub(crate) async fn run(
+/// Maximum time to wait at the end for token requests that are under way.
+const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
+
+/// Runs a command. Commands without a registry do not read the configuration.
+pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Bridge(given) => return serve::bridge::run(given, printer),
+        Command::Completions(given) => return operate::generate::completions(given, printer),
+        Command::Man(given) => return operate::generate::man(given),
+        _ => {}
+    }
+    let config = Arc::new(Config::load(&cli)?);
+    if let Some(warning) = exposed_password(&cli) {
+        printer.talk(warning);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        let result = run_configured(&config, cli.command, printer).await;
+        wait_for_token_requests(TOKEN_REQUESTS).await;
+        result
+    });
+    // Does not wait for a read of standard input, which may never end.
+    runtime.shutdown_background();
+    result.map_err(|error| match error.downcast_ref() {
+        // The message of a database does not name it.
+        Some(StoreError::Database(_)) => error.context(format!("registry `{}`", config.database)),
+        _ => error,
+    })
+}
+
+async fn run_configured(
     config: &Arc<Config>,
     command: Command,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     match command {
         Command::Serve(given) => serve::run(config, &given, printer).await,
-        Command::Try(given) => try_service::run(config, &given, printer).await,
-        Command::Bridge(given) => bridge::run(&given, printer),
-        Command::Method(given) => method::run(config, given, printer).await,
-        Command::Import(given) => import::run(config, given, printer).await,
-        Command::Export(given) => export::run(config, &given, printer).await,
-        Command::Call(given) => call::run(config, &given, printer).await,
-        Command::Lint(given) => lint::run(config, &given, printer).await,
-        Command::Upstream(given) => upstream::run(config, given, printer).await,
-        Command::User(given) => user::run(config, given, printer).await,
-        Command::Token(given) => token::run(config, given, printer).await,
-        Command::Keys(given) => keys::run(config, given, printer).await,
-        Command::Credential(given) => credential::run(config, given, printer).await,
-        Command::Section(given) => section::run(config, given, printer).await,
-        Command::Grant(given) => grant::run(config, &given, printer).await,
-        Command::Settings(given) => settings::run(config, given, printer).await,
-        Command::Migrate(given) => migrate::run(config, &given, printer).await,
-        Command::Registry(RegistryCommand::Copy(given)) => copy::run(config, &given, printer).await,
+        Command::Try(given) => serve::try_service::run(config, &given, printer).await,
+        Command::Method(given) => methods::method::run(config, given, printer).await,
+        Command::Import(given) => methods::import::run(config, given, printer).await,
+        Command::Export(given) => methods::export::run(config, &given, printer).await,
+        Command::Call(given) => methods::call::run(config, &given, printer).await,
+        Command::Lint(given) => methods::lint::run(config, &given, printer).await,
+        Command::Upstream(given) => methods::upstream::run(config, given, printer).await,
+        Command::User(given) => people::user::run(config, given, printer).await,
+        Command::Token(given) => people::token::run(config, given, printer).await,
+        Command::Credential(given) => people::credential::run(config, given, printer).await,
+        Command::Section(given) => people::section::run(config, given, printer).await,
+        Command::Grant(given) => people::grant::run(config, given, printer).await,
+        Command::Setting(given) => operate::setting::run(config, given, printer).await,
+        Command::Key(given) => operate::key::run(config, given, printer).await,
+        Command::Migrate(given) => operate::migrate::run(config, &given, printer).await,
+        Command::Registry(RegistryCommand::Copy(given)) => {
+            operate::copy::run(config, &given, printer).await
+        }
+        // `run` has run them.
+        Command::Bridge(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }
 
-/// Seconds since 1970 as people and programs read them.
+/// Formats seconds since 1970 as RFC 3339.
 fn timestamp(seconds: i64) -> String {
-    /// The last second that can be written with four digits for the year.
-    const LAST: u64 = 253_402_300_799;
-    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LAST));
+    /// Last second of the year 9999.
+    const MAX: u64 = 253_402_300_799;
+    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(MAX));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }
 
-/// A name that a person gives to something.
-fn plain_name(what: &str, name: &str) -> anyhow::Result<()> {
-    let fits = (1..=128).contains(&name.chars().count())
+/// Checks the name of a new user, role, token, section or upstream.
+fn check_name(kind: &str, name: &str) -> anyhow::Result<()> {
+    let is_valid = (1..=128).contains(&name.chars().count())
         && name.trim() == name
         && !name.chars().any(char::is_control);
-    if fits {
+    if is_valid {
         return Ok(());
     }
     Err(hinted(
-        format!("`{}` is not a name for a {what}", name.escape_debug()),
-        "use 1 to 128 characters, without space around them",
+        format!("`{}` is not a valid name for a {kind}", name.escape_debug()),
+        "use 1 to 128 characters, without control characters and without spaces at either end",
     ))
 }
 
-/// A user as a caller.
 fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
     let missing = || Entity::User.not_found(name);
     access(rows).caller_named(name).cloned().ok_or_else(missing)
 }
 
-/// How rows become tools, without the settings.
+/// Returns how rows become tools, without the settings of the registry.
 fn assembly(config: &Config) -> Assembly<'_> {
     Assembly {
         code: &[],

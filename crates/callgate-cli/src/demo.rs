@@ -1,4 +1,4 @@
-//! The demo: a small application in this process, two users, and tokens that are new on each start.
+//! `callgate serve --demo`: a sample application, two users, and new tokens on each start.
 
 mod application;
 
@@ -13,14 +13,13 @@ use crate::errors::hinted;
 
 pub(crate) use application::application;
 
-/// The registry's note that the demo made it.
-const MADE_BY_DEMO: &str = "demo";
-/// What the note says until everything is there.
-const BEGUN: &str = "begun";
-/// What the demo's tokens are called.
+/// Metadata of a registry that the demo created.
+const CREATED_BY_DEMO: &str = "demo";
+/// Its value until the registry is complete.
+const INCOMPLETE: &str = "begun";
+/// Name of the demo's tokens.
 const TOKEN_NAME: &str = "demo";
 
-/// A user of the demo, their role, and what the role has.
 struct DemoUser {
     login: &'static str,
     role: &'static str,
@@ -40,33 +39,33 @@ const USERS: [DemoUser; 2] = [
     DemoUser { login: "reader", role: "reader", grants: &[("content", Mask::Read)] },
 ];
 
-/// Fills an empty registry, or takes one that the demo filled before.
+/// Fills an empty registry, or accepts one that the demo filled before.
 pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> anyhow::Result<()> {
-    if store.meta(MADE_BY_DEMO).await?.is_none() {
+    if store.meta(CREATED_BY_DEMO).await?.is_none() {
         if !is_empty(store).await? {
             return Err(hinted(
-                format!("`{database}` holds a registry that the demo did not make"),
-                "name another with `--database sqlite:PATH`, or serve this one without `--demo`",
+                format!("`{database}` is a registry that the demo did not create"),
+                "use another with `--database sqlite:PATH`, or serve this one without `--demo`",
             ));
         }
-        // First, so that a start that was cut off can be finished by the next.
-        store.set_meta(MADE_BY_DEMO, BEGUN).await?;
+        // Set first, so that the next start completes an interrupted one.
+        store.set_meta(CREATED_BY_DEMO, INCOMPLETE).await?;
     }
-    if store.meta(MADE_BY_DEMO).await?.as_deref() == Some(BEGUN) {
+    if store.meta(CREATED_BY_DEMO).await?.as_deref() == Some(INCOMPLETE) {
         fill(store, local).await.context("cannot fill the demo's registry")?;
-        store.set_meta(MADE_BY_DEMO, "1").await?;
+        store.set_meta(CREATED_BY_DEMO, "1").await?;
     }
     Ok(())
 }
 
-/// A new token for each user, in place of those of the last start.
+/// Replaces the tokens of the previous start.
 pub(crate) async fn new_tokens(store: &SqlStore) -> anyhow::Result<Vec<(&'static str, Token)>> {
     store.revoke_tokens_named(TOKEN_NAME).await?;
     let mut tokens = Vec::new();
     for DemoUser { login, .. } in USERS {
         let user = match store.user(login).await {
             Ok(user) => user,
-            // Somebody removed them; that is their wish.
+            // The user was removed on purpose.
             Err(StoreError::NotFound { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -97,7 +96,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             store.grant(Principal::Role(role.id), section, *mask).await?;
         }
     }
-    // Code needs no rows; with them, titles, masks and exposure can be changed while it runs.
+    // Rows are optional for code; they allow changes of titles, masks and exposure while it runs.
     for method in local.methods() {
         let id = method.id().to_string();
         let row = MethodRow {
@@ -119,7 +118,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is there already stays.
+/// Ignores a row that exists already.
 fn unless_exists<T>(added: Result<T, StoreError>) -> Result<(), StoreError> {
     match added {
         Ok(_) | Err(StoreError::AlreadyExists { .. }) => Ok(()),

@@ -1,4 +1,4 @@
-//! What to do about errors that have a remedy.
+//! Hints for errors, chosen by type.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,12 @@ use callgate_registry::{
 
 pub(crate) use callgate_import::hinted;
 
-/// The error for what this program was built without.
 #[cfg(any(test, not(feature = "php")))]
 pub(crate) fn not_built(what: &str, feature: &str) -> anyhow::Error {
     let message = format!("this program was built without {what} (cargo feature `{feature}`)");
     hinted(message, with_feature(feature))
 }
 
-/// How a program with a feature is made.
 fn with_feature(feature: &str) -> String {
     format!(
         "install it with that feature: \
@@ -25,7 +23,7 @@ fn with_feature(feature: &str) -> String {
     )
 }
 
-/// What to do about an error, where that is known.
+/// Returns the hint of the first cause that has one.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
@@ -52,19 +50,19 @@ fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
         StoreError::Database(error) => error.advice()?,
         StoreError::Festi(error) => return festi_hint(error),
         StoreError::FestiReadOnly { remedy, .. } => return Some(remedy.clone().into()),
-        StoreError::Conflict => "try again when the others are done",
+        StoreError::Conflict => "try again when the other program has finished",
         StoreError::NotFound { entity, .. } => match entity {
-            Entity::User => "`callgate user list` shows them, `callgate user add` adds one",
-            Entity::Role => "`callgate user add NAME --role ROLE` makes a role",
+            Entity::User => "`callgate user list` shows the users, `callgate user add` adds one",
+            Entity::Role => "`callgate user add NAME --role ROLE` creates a role",
             Entity::Section => {
-                "`callgate section list` shows them, `callgate section add` adds one"
+                "`callgate section list` shows the sections, `callgate section add` adds one"
             }
-            Entity::Method => "`callgate method list` shows them",
-            Entity::Token => "`callgate token list` shows them",
-            Entity::Upstream => "`callgate upstream list` shows them",
+            Entity::Method => "`callgate method list` shows the methods",
+            Entity::Token => "`callgate token list` shows the tokens",
+            Entity::Upstream => "`callgate upstream list` shows the upstreams",
         },
         StoreError::AlreadyExists { entity: Entity::Method, .. } => {
-            "change it with `callgate method edit`"
+            "change it with `callgate method set`"
         }
         StoreError::AlreadyExists { .. } => return None,
     };
@@ -79,21 +77,20 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
         }
         OpenError::Url(_) => return None,
         OpenError::TableExists(_) => {
-            "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
-                 `tables.users_types`, `tables.rpc_methods` in the configuration"
+            "use another database, or other table names: `tables.prefix`, `tables.users`, \
+             `tables.users_types`, `tables.rpc_methods` in the configuration"
         }
         OpenError::Missing(_) => {
-            "make one with `callgate migrate`, or name another with `--database URL`"
+            "create one with `callgate migrate`, or use another with `--database URL`"
         }
-        OpenError::Newer { .. } => "use the newer program that changed it",
-        OpenError::Older { .. } => "bring it up to date with `callgate migrate`",
+        OpenError::Newer { .. } => "use the newer version of callgate that changed it",
+        OpenError::Older { .. } => "upgrade it with `callgate migrate`",
         OpenError::Unreleased => {
-            "with the build that made it, copy it into a database of another kind (`callgate registry copy`), \
-             and with this one from there into a new file; an export has methods only"
+            "copy it to a database of another kind with the build that created it (`callgate registry copy`), \
+             and from there to a new file with this one; an export contains methods only"
         }
         OpenError::OtherTables => {
-            "leave `preset` and `tables.*` out, the registry knows its names; or name another \
-                 database"
+            "remove `preset` and `tables.*`, since the registry knows its table names; or use another database"
         }
     };
     Some(hint.into())
@@ -103,9 +100,7 @@ fn attach_hint(error: &AttachError) -> Option<Cow<'static, str>> {
     match error {
         AttachError::Festi(error) => festi_hint(error),
         AttachError::Store(error) => store_hint(error),
-        AttachError::OwnUsers => {
-            Some("name another registry with `--database`, one without users".into())
-        }
+        AttachError::OwnUsers => Some("use a registry without users, with `--database`".into()),
     }
 }
 
@@ -114,16 +109,17 @@ fn festi_hint(error: &FestiError) -> Option<Cow<'static, str>> {
         FestiError::Open(error) => return open_hint(error),
         FestiError::Database(error) => error.advice()?,
         FestiError::Missing { prefix: Some(prefix), .. } => {
-            let hint =
-                format!("it has `{prefix}section_actions`: set `tables.prefix` to `{prefix}`");
+            let hint = format!(
+                "it has a table `{prefix}section_actions`: set `tables.prefix` to `{prefix}`"
+            );
             return Some(hint.into());
         }
         FestiError::Missing { prefix: None, .. } => {
-            "name the database that Festi's Rpc plugin writes to, let this user read all of its \
-             tables that docs/guide/festi.md names, and set `tables.*` where they are called otherwise"
+            "use the database that Festi's Rpc plugin writes to, let this user read the tables that \
+             docs/guide/festi.md lists, and set `tables.*` if they have other names"
         }
         FestiError::NotANumber { .. } => {
-            "a site whose users, roles or sections have other keys than numbers cannot be attached"
+            "a site can be attached only if the keys of its users, roles and sections are numbers"
         }
         FestiError::NoFile(_) | FestiError::TooManyRows { .. } => return None,
     };
@@ -133,7 +129,7 @@ fn festi_hint(error: &FestiError) -> Option<Cow<'static, str>> {
 fn copy_hint(error: &CopyError) -> Option<&'static str> {
     match error {
         CopyError::OpenSource(_, OpenError::Missing(_)) => {
-            Some("name a registry that is there as the source, the first of the two")
+            Some("the first URL must be that of an existing registry")
         }
         // The cause has a hint.
         CopyError::OpenSource(..)
@@ -141,9 +137,9 @@ fn copy_hint(error: &CopyError) -> Option<&'static str> {
         | CopyError::OpenTarget(..)
         | CopyError::Write(..) => None,
         CopyError::Incompatible { .. } => {
-            Some("nothing was written; change the row in the source, and copy again")
+            Some("nothing was written; change the row in the source and copy again")
         }
-        CopyError::NotEmpty { .. } => Some("name an empty database as the target"),
+        CopyError::NotEmpty { .. } => Some("use an empty database as the target"),
     }
 }
 
@@ -152,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_is_built_without_is_told_with_the_feature_that_brings_it() {
+    fn errors_about_missing_features_name_the_feature() {
         let without_websocket = ForwardError::Options(OptionError::NoWebSocket);
         let without_driver =
             OpenError::Url(UrlError::NotBuilt { database: "SQL Server", feature: "mssql" });

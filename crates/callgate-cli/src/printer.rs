@@ -1,4 +1,4 @@
-//! Output: data goes to stdout, talk to stderr.
+//! Output: data on stdout, messages on stderr.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -10,7 +10,6 @@ use crate::errors;
 
 pub(crate) use callgate_import::one_line;
 
-/// The standard streams of the program.
 #[derive(Debug)]
 pub(crate) struct Printer {
     out: io::Stdout,
@@ -22,13 +21,13 @@ impl Printer {
         Self { out: io::stdout(), talk: io::stderr() }
     }
 
-    /// A line of data. A reader that has gone away is no error.
+    /// Prints a line of data. A closed stdout is not an error.
     pub(crate) fn data(&mut self, line: impl Display) {
         let _ = writeln!(self.out, "{line}");
         let _ = self.out.flush();
     }
 
-    /// A line of talk.
+    /// Prints a message.
     pub(crate) fn talk(&mut self, line: impl Display) {
         let _ = writeln!(self.talk, "{line}");
     }
@@ -43,8 +42,8 @@ impl Printer {
         }
     }
 
-    /// Prints a list as JSON, one object per line, or as a table. A column has a key in JSON and a heading
-    /// in the table; where one of them is empty, the column is left out there.
+    /// Prints a list as JSON, one object per line, or as a table. A column without a key is omitted in JSON,
+    /// and a column without a heading in the table.
     pub(crate) fn list<const N: usize>(
         &mut self,
         as_json: bool,
@@ -69,7 +68,6 @@ impl Printer {
         self.table(&head, &rows.into_iter().map(cells).collect::<Vec<_>>());
     }
 
-    /// Columns, as wide as they need to be.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         let rows: Vec<Vec<String>> =
             rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
@@ -87,7 +85,7 @@ impl Printer {
         }
     }
 
-    /// Why the command failed, with what to do about it where that is known.
+    /// Prints an error, with its hint.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.talk(format_args!("callgate: {error:#}"));
         if let Some(hint) = errors::hint(error) {
@@ -96,7 +94,6 @@ impl Printer {
     }
 }
 
-/// A value in a table; a dash if there is none.
 fn cell(value: Value) -> String {
     let text = match value {
         Value::Null => String::new(),

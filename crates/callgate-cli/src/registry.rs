@@ -1,4 +1,4 @@
-//! Opening the registry that the configuration names.
+//! Opening the registry of the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use callgate_registry::{ATTACHED, OpenError, PendingMigration, SqlStore, TableNa
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
 
-/// So many entries of an overlay are named in the log.
-const MAX_NAMED: usize = 20;
+/// Maximum number of unused entries of an overlay that are logged.
+const MAX_LOGGED: usize = 20;
 
-/// A registry that must be there, with the Festi database that is attached to it, if one is.
+/// Opens an existing registry, with the attached Festi database if there is one.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     attached(config, open_own(config).await?).await
 }
 
-/// A registry that must be there, by itself.
+/// Opens an existing registry without the attached database.
 pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let url = &config.database;
-    // Beside a Festi database the names are not configured: they are as they were made.
+    // Beside a Festi database, the configured names are Festi's; the registry knows its own.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
     let opened = SqlStore::open(url, &config.database_options, tables).await;
     if let Err(OpenError::Missing(place)) = &opened
@@ -28,44 +28,43 @@ pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     {
         return Err(hinted(
             format!("there is no registry at `{place}`"),
-            format!("the demo's is `--database sqlite:{DEMO_FILE}`"),
+            format!("use `--database sqlite:{DEMO_FILE}` for the registry of the demo"),
         ));
     }
     let store = opened.with_context(|| format!("cannot open the registry `{url}`"))?;
     Ok(Arc::new(store))
 }
 
-/// A registry that is made or brought up to date, with the names of what was applied.
+/// Creates or upgrades the registry. Returns it with the names of the migrations that were applied.
 pub(crate) async fn migrate(config: &Config) -> anyhow::Result<(Arc<SqlStore>, Vec<&'static str>)> {
     let url = &config.database;
     let migrated = SqlStore::migrate(url, &config.database_options, tables(config).await).await;
     let (store, applied) =
-        migrated.with_context(|| format!("cannot prepare the registry `{url}`"))?;
+        migrated.with_context(|| format!("cannot migrate the registry `{url}`"))?;
     if let Some(preset) = config.preset {
         store.add_missing_settings(preset.settings()).await?;
     }
     Ok((Arc::new(store), applied))
 }
 
-/// What [`migrate`] would apply. Nothing is made.
+/// Returns the migrations that [`migrate`] would apply, without changing anything.
 pub(crate) async fn pending(config: &Config) -> anyhow::Result<Vec<PendingMigration>> {
     let url = &config.database;
     let pending = SqlStore::pending(url, &config.database_options, tables(config).await).await;
-    pending.with_context(|| format!("cannot look at the registry `{url}`"))
+    pending.with_context(|| format!("cannot read the registry `{url}`"))
 }
 
-/// What the tables are to be called. Beside a Festi database a registry may have been made before, with
-/// other names: those stay.
+/// Returns the names for new tables. An existing registry beside a Festi database keeps its own.
 async fn tables(config: &Config) -> Option<&TableNames> {
     let tables = config.tables.as_ref();
     if config.attach.is_none() {
         return tables;
     }
-    let looked = SqlStore::pending(&config.database, &config.database_options, tables).await;
-    tables.filter(|_| !matches!(looked, Err(OpenError::OtherTables)))
+    let pending = SqlStore::pending(&config.database, &config.database_options, tables).await;
+    tables.filter(|_| !matches!(pending, Err(OpenError::OtherTables)))
 }
 
-/// The registry with the Festi database that is attached to it, if one is.
+/// Attaches the Festi database of the configuration, if there is one.
 pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Result<Arc<SqlStore>> {
     let Some(attach) = &config.attach else {
         refuse_alone(config, &own).await?;
@@ -77,44 +76,44 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
         .attach(database, &attach.tables, options, attach.every)
         .await
         .with_context(|| format!("cannot attach `{}`", attach.database))?;
-    for id in store.unused_overlays().await?.iter().take(MAX_NAMED) {
-        tracing::warn!("the overlay says something of `{id}`, which Festi does not have");
+    for id in store.unused_overlays().await?.iter().take(MAX_LOGGED) {
+        tracing::warn!(
+            "the overlay has an entry for `{id}`, which does not exist in the Festi database"
+        );
     }
     Ok(Arc::new(store))
 }
 
-/// Refuses a registry that is beside a Festi database without that database: it may say more of methods, but
-/// not who may call them, so they would be open.
+/// Refuses a registry that belongs to a Festi database without that database: access to its methods is
+/// defined there, and without it they would be open.
 async fn refuse_alone(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }
     Err(hinted(
         format!(
-            "the registry `{}` is beside a Festi database, which says who may call what",
+            "the registry `{}` belongs to a Festi database, which defines who may call what",
             config.database
         ),
-        "name that database with `--preset festi --attach URL`; a registry by itself is another `--database`",
+        "add `--preset festi --attach URL` with its URL, or use another registry with `--database`",
     ))
 }
 
-/// Refuses users of its own for a registry that is beside a Festi database: it could not be attached any
-/// more.
+/// Refuses to add users to a registry that belongs to a Festi database, which could not be attached then.
 pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
     if config.attach.is_none() && store.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }
     Err(hinted(
         format!(
-            "the registry `{}` is beside a Festi database, which has the users",
+            "the registry `{}` belongs to a Festi database, which contains the users",
             config.database
         ),
-        "add them there, and name that database with `--preset festi --attach URL`; a registry with \
-         users of its own is another `--database`",
+        "add them there and use `--preset festi --attach URL`, or use another registry with `--database`",
     ))
 }
 
-/// The registry's file, where other users of this machine can read it.
+/// Returns the path of the registry if other users of this machine can read it.
 pub(crate) fn readable_by_others(config: &Config) -> Option<PathBuf> {
     config.database.path().filter(|path| others_read(path)).map(Path::to_owned)
 }

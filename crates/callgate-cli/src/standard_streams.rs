@@ -1,7 +1,7 @@
-//! Standard input and output without threads between, where the system allows it.
+//! Standard input and output without a thread for each, if they are pipes or sockets.
 //!
-//! A client gives the program pipes or sockets of its own, which can be waited for like any other
-//! connection. A terminal or a file is left to threads that block: what others share must not change.
+//! These can be polled like any other connection. Terminals and files are read by blocking threads: other
+//! processes share them, and must not find them non-blocking.
 
 #[cfg(not(unix))]
 pub(crate) use tokio::io::{stdin as input, stdout as output};
@@ -21,19 +21,19 @@ mod unix {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe::{Receiver, Sender};
 
-    /// Takes standard input over; must run within a runtime.
+    /// Opens standard input. Must run within a runtime.
     pub(crate) fn input() -> Stream<Receiver, Stdin> {
-        let taken = Stream::take(io::stdin().as_fd(), Receiver::from_file);
-        taken.unwrap_or_else(|_| Stream::Other(tokio::io::stdin()))
+        let opened = Stream::open(io::stdin().as_fd(), Receiver::from_file);
+        opened.unwrap_or_else(|_| Stream::Other(tokio::io::stdin()))
     }
 
-    /// Takes standard output over; must run within a runtime.
+    /// Opens standard output. Must run within a runtime.
     pub(crate) fn output() -> Stream<Sender, Stdout> {
-        let taken = Stream::take(io::stdout().as_fd(), Sender::from_file);
-        taken.unwrap_or_else(|_| Stream::Other(tokio::io::stdout()))
+        let opened = Stream::open(io::stdout().as_fd(), Sender::from_file);
+        opened.unwrap_or_else(|_| Stream::Other(tokio::io::stdout()))
     }
 
-    /// A standard stream. It blocks again when it is dropped, for whoever uses it next.
+    /// A standard stream, which blocks again after it is dropped.
     #[derive(Debug)]
     pub(crate) enum Stream<P: AsFd, O> {
         Pipe(P),
@@ -42,8 +42,8 @@ mod unix {
     }
 
     impl<P: AsFd, O> Stream<P, O> {
-        /// Fails if it is neither a pipe nor a socket.
-        fn take(stream: BorrowedFd<'_>, pipe: fn(File) -> io::Result<P>) -> io::Result<Self> {
+        /// Fails if the stream is neither a pipe nor a socket.
+        fn open(stream: BorrowedFd<'_>, pipe: fn(File) -> io::Result<P>) -> io::Result<Self> {
             let file = File::from(stream.try_clone_to_owned()?);
             let kind = file.metadata()?.file_type();
             if kind.is_fifo() {
@@ -105,7 +105,7 @@ mod unix {
             self.writer().poll_flush(context)
         }
 
-        /// What others share is not shut down.
+        /// Only flushes, since other processes may share the stream.
         fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.poll_flush(context)
         }

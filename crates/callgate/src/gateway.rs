@@ -325,6 +325,18 @@ impl Gateway {
         }
     }
 
+    /// Checks the arguments of a method without running it.
+    pub fn check_arguments(
+        &self,
+        caller: &Caller,
+        id: &str,
+        arguments: Option<&RawValue>,
+    ) -> Result<(), CallError> {
+        let tool = self.find(caller, ToolRef::Id(id), false)?;
+        let Some(entry) = tool.entry() else { return Ok(()) };
+        self.params(&tool, entry, tool.upstream(entry), arguments).map(drop)
+    }
+
     /// Checks the arguments and converts them to the upstream's parameters.
     fn params<'a>(
         &self,

@@ -67,7 +67,7 @@ impl Gateways {
 
     /// Creates a permanent token. Tokens of the demo expire when the next gateway starts.
     pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
-        let output = self.command(&["token", "create", user, "--name", "replicas"]).output()?;
+        let output = self.command(&["token", "add", user, "--name", "replicas"]).output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "no token: {talk}");
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())

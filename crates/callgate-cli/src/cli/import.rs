@@ -1,4 +1,4 @@
-//! `callgate import`: from a source, or what is held back.
+//! `callgate import`
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use callgate_import::{Needed, Selection, drupal};
 use callgate_registry::TableNames;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::section_and_mask;
+use super::values::section_and_mask;
 use crate::commands::ServiceOptions;
 use crate::errors::hinted;
 
@@ -15,35 +15,38 @@ use crate::errors::hinted;
 pub(crate) enum ImportCommand {
     #[command(flatten)]
     From(Box<Import>),
-    /// Show the changes that repeated imports hold back
+    /// List changes that wait for approval
     ///
-    /// These are the imports of `[imports.NAME]` in the configuration with `policy = "hold"`.
+    /// These come from `[imports.NAME]` in the configuration with `policy = "hold"`.
+    #[command(after_long_help = "Example:\n  callgate import pending")]
     Pending {
-        /// As JSON
+        /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Write the changes that a repeated import holds back
+    /// Apply the changes of an import that wait for approval
     ///
-    /// Only what `pending` shows: if the source has changed since, that is shown and nothing is written.
+    /// Applies exactly the changes that `pending` lists. If the source has changed since, prints the new changes
+    /// and writes nothing.
+    #[command(after_long_help = "Example:\n  callgate import approve shop")]
     Approve {
-        /// The import's name in the configuration
+        /// Name of the import in the configuration
         name: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Import {
-    /// From an OpenRPC document, of any version
+    /// From an OpenRPC document of any version
     ///
-    /// A service is asked for `rpc.discover`, and for what is at its URL. Nothing outside of the document
-    /// is read but what `--reference` names. Deprecated methods and those without a result are imported,
-    /// but are not tools.
+    /// From a service, reads `rpc.discover` or the document at its URL. Reads no other documents than those
+    /// of `--reference`. Deprecated methods and notifications are imported, but are not tools.
+    #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]
     Openrpc {
-        /// A file, or the URL of a service or of a document; by default where the upstream is
+        /// File, or URL of a service or a document [default: the URL of the upstream]
         #[arg(value_name = "FILE|URL")]
         source: Option<String>,
-        /// A file for what `$ref`s of the document call `NAME`, such as `./types.json`; may repeat
+        /// File to read for references to `NAME`, such as `./types.json`; may be repeated
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
         #[command(flatten)]
@@ -51,12 +54,15 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From what a service lists itself, by `system.listMethods`
+    /// From a service with `system.listMethods`
     ///
-    /// With `system.methodSignature` and `system.methodHelp`, where it has them. A method without a
-    /// signature takes any parameters, by position.
+    /// Also reads `system.methodSignature` and `system.methodHelp`, if the service has them. A method without
+    /// a signature accepts any parameters, by position.
+    #[command(
+        after_long_help = "Example:\n  callgate import introspect http://localhost:6800/jsonrpc"
+    )]
     Introspect {
-        /// The URL of the service; by default where the upstream is
+        /// URL of the service [default: the URL of the upstream]
         url: Option<String>,
         #[command(flatten)]
         service: ServiceOptions,
@@ -65,12 +71,13 @@ pub(crate) enum Import {
     },
     /// From a Drupal site with the module `jsonrpc_mcp`
     ///
-    /// The methods are those that are marked as tools. The upstream is `/jsonrpc` of the site. What there is
-    /// depends on who asks.
+    /// Reads the methods that are marked as tools. The upstream is `/jsonrpc` of the site. The list depends on
+    /// the user who requests it.
+    #[command(after_long_help = "Example:\n  callgate import drupal https://example.com")]
     Drupal {
-        /// The URL of the site; by default where the upstream is
+        /// URL of the site [default: the URL of the upstream]
         url: Option<String>,
-        /// The description to read
+        /// Description to read
         #[arg(long, value_enum, default_value_t)]
         from: DrupalDescription,
         #[command(flatten)]
@@ -80,18 +87,19 @@ pub(crate) enum Import {
     },
     /// From PHP source: `@rpc` doc comments, and the attributes `JsonRpcMethod` and `McpTool`
     ///
-    /// Nothing is run. Types, defaults and the classes behind them are read from signatures, doc
-    /// comments and attributes. A file that does not parse is named and skipped.
+    /// Runs no code. Reads types, defaults and classes from signatures, doc comments and attributes. Reports
+    /// and skips files that do not parse.
+    #[command(after_long_help = "Example:\n  callgate import php src --upstream shop")]
     Php {
-        /// The directory; `vendor`, `node_modules` and what begins with a dot are left out
+        /// Directory; `vendor`, `node_modules` and names that begin with a dot are skipped
         directory: PathBuf,
-        /// What tells this source from others of the same upstream; by default the directory's name
+        /// Name of this source among those of the upstream [default: the name of the directory]
         #[arg(long)]
         name: Option<String>,
         /// Also read `vendor` and `node_modules`
         #[arg(long)]
         vendor: bool,
-        /// A directory or a file to leave out, by its name or its path below; may repeat
+        /// Directory or file to skip, a name or a relative path; may be repeated
         #[arg(long, value_name = "PATH")]
         skip: Vec<PathBuf>,
         #[command(flatten)]
@@ -99,27 +107,30 @@ pub(crate) enum Import {
     },
     /// From the database of a Festi application, which is only read
     ///
-    /// Methods come with the sections and masks that their actions say; sections, roles and what roles
-    /// may do are taken where the registry does not have them.
+    /// Imports methods with the sections and masks of their actions, and the sections, roles and grants that
+    /// the registry lacks.
+    #[command(after_long_help = "Example:\n  callgate import festi mysql://reader@localhost/site \
+        --password-file password")]
     Festi {
-        /// `mysql://…`, `postgres://…`, `mssql://…` or `sqlite:PATH`
+        /// URL: `mysql://…`, `postgres://…`, `mssql://…` or `sqlite:PATH`
         #[arg(value_name = "DATABASE-URL")]
         database_url: String,
-        /// A file with the password of the user who reads
+        /// File that contains the password of the database
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
-        /// What its tables of sections and permissions have before their names
+        /// Prefix of its tables of sections and permissions
         #[arg(long, default_value = "festi_", value_parser = TableNames::with_prefix)]
         prefix: TableNames,
-        /// Also take its users, and what they have beside their role
+        /// Also import its users and their own grants
         #[arg(long)]
         users: bool,
         #[command(flatten)]
         options: ImportOptions,
     },
     /// From a manifest in TOML or JSON, such as `callgate export` writes
+    #[command(after_long_help = "Example:\n  callgate import manifest methods.toml")]
     Manifest {
-        /// The manifest
+        /// Manifest
         file: PathBuf,
         #[command(flatten)]
         options: ImportOptions,
@@ -127,20 +138,19 @@ pub(crate) enum Import {
 }
 
 impl Import {
-    /// What stands behind `callgate import`, as the configuration has it.
+    /// Parses `arguments` of `[imports.NAME]`.
     pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Self> {
         let line = Line::try_parse_from(arguments).map_err(|error| {
             let words = error.to_string();
             let words = words.lines().next().unwrap_or_default().trim_start_matches("error: ");
             hinted(
                 format!("`arguments`: {words}"),
-                "they are those of `callgate import`, such as `[\"openrpc\", \"openrpc.json\"]`",
+                "expected the arguments of `callgate import`, such as `[\"openrpc\", \"openrpc.json\"]`",
             )
         })?;
         Ok(line.import)
     }
 
-    /// What every source has.
     pub(crate) fn options(&self) -> &ImportOptions {
         match self {
             Self::Openrpc { options, .. }
@@ -153,13 +163,12 @@ impl Import {
     }
 }
 
-/// The description of a Drupal site that is read.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum DrupalDescription {
-    /// The tools of `jsonrpc_mcp`: methods that are marked as tools
+    /// Tools of `jsonrpc_mcp`: methods that are marked as tools
     #[default]
     Tools,
-    /// All methods of `jsonrpc_discovery` that the user who asks may use, marked or not
+    /// All methods of `jsonrpc_discovery` that the requesting user may call
     Discovery,
 }
 
@@ -174,30 +183,30 @@ impl From<DrupalDescription> for drupal::Module {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
-    /// What runs the methods; by default `default`, or what a manifest says
-    #[arg(long, value_name = "NAME")]
+    /// Upstream that runs the methods [default: default, or that of the manifest]
+    #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Only methods whose id is like this, such as `user.*`; may repeat
+    /// Only methods whose id matches, such as `user.*`; may be repeated
     #[arg(long, value_name = "PATTERN")]
     select: Vec<String>,
-    /// No methods whose id is like this; may repeat
+    /// No methods whose id matches; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// A section and the mask that callers need on it, for methods of which the source names no
-    /// sections; without a mask, read for what only reads and write for the rest. May repeat, all must
-    /// hold; made if it is not there
+    /// Section and mask that callers need, for methods without sections in the source; may be repeated,
+    /// callers need all of them. Without a mask, read for read-only methods and write for others. Creates
+    /// sections that do not exist
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, Needed)>,
-    /// Leave out the output schemas of the source, so that results are not checked against them
+    /// Do not import output schemas, so that results are not checked against them
     #[arg(long)]
     no_output_schemas: bool,
-    /// Delete methods that the source no longer has, instead of hiding them; not with `--watch`
+    /// Delete methods that the source no longer has, instead of hiding them
     #[arg(long)]
     pub(crate) prune: bool,
-    /// Show what would change, and write nothing
+    /// Print the changes without writing them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Read the source again and again, every 30 seconds unless said, until Ctrl-C
+    /// Repeat the import until Ctrl-C, by default every 30 seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
         default_missing_value = "30", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) watch: Option<u32>,
@@ -215,7 +224,7 @@ impl ImportOptions {
     }
 }
 
-/// An import as the configuration has it, without the program's name before it.
+/// Command line of an import, without the name of the program.
 #[derive(Debug, Parser)]
 #[command(name = "import", about = "", no_binary_name = true, disable_help_flag = true)]
 struct Line {

@@ -3,34 +3,110 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::FromArgMatches as _;
 
-use super::Cli;
+use super::{Cli, GROUPS};
 use crate::config::tests::check_reference;
 
+fn parse(words: &[String]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&Cli::definition().try_get_matches_from(words)?)
+}
+
+/// Visits each command that the help shows.
+fn visit(command: &mut clap::Command, visitor: &mut impl FnMut(&mut clap::Command)) {
+    visitor(command);
+    for inner in command.get_subcommands_mut() {
+        if !inner.is_hide_set() && inner.get_name() != "help" {
+            visit(inner, visitor);
+        }
+    }
+}
+
+fn definition() -> clap::Command {
+    let mut command = Cli::definition().term_width(100);
+    command.build();
+    command
+}
+
 #[test]
-fn the_command_line_is_consistent() {
-    Cli::command().debug_assert();
+fn the_definition_of_the_command_line_is_valid() {
+    Cli::definition().debug_assert();
+}
+
+#[test]
+fn every_command_is_in_one_group_of_the_help() {
+    let definition = Cli::definition();
+    let commands = definition.get_subcommands().filter(|command| !command.is_hide_set());
+    let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+    assert_eq!(commands.map(clap::Command::get_name).collect::<Vec<_>>(), grouped);
+}
+
+#[test]
+fn every_command_has_an_example_that_parses() {
+    visit(&mut definition(), &mut |inner| {
+        if inner.has_subcommands() {
+            return;
+        }
+        let name = inner.get_bin_name().unwrap_or_default().to_owned();
+        let help = inner.render_long_help().to_string();
+        let (_, example) =
+            help.split_once("Example:\n").unwrap_or_else(|| panic!("{name}: {help}"));
+        let words = command(example.trim()).unwrap_or_else(|| panic!("{name}: {example}"));
+        assert!(words.join(" ").starts_with(&name), "{name}: {words:?}");
+        if let Err(error) = parse(&words) {
+            panic!("{words:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn earlier_spellings_are_accepted_and_not_shown() {
+    let mut help = String::new();
+    visit(&mut definition(), &mut |command| help += &command.render_long_help().to_string());
+    for (earlier, now) in [
+        ("method edit a --hidden", "method set a --hidden"),
+        ("method show a --caller ada", "method show a --user ada"),
+        ("token create ada", "token add ada"),
+        ("token revoke 3", "token remove 3"),
+        ("credential set ada shop --file key", "credential set ada shop --secret-file key"),
+        ("keys list", "key list"),
+        ("keys rotate --now", "key rotate --now"),
+        ("settings set mcp_server_name shop", "setting set mcp_server_name shop"),
+        ("section add a --mask 2", "section add a --mask read"),
+    ] {
+        let words = |line: &str| format!("callgate {line}").split(' ').map(str::to_owned).collect();
+        let parsed = |line: &str| format!("{:?}", parse(&words(line) as &Vec<String>).unwrap());
+        assert_eq!(parsed(earlier), parsed(now));
+        assert!(!help.contains(&format!("callgate {earlier}")), "{earlier}");
+    }
+    for hidden in ["--caller", "--file <", "callgate settings", "  get "] {
+        assert!(!help.contains(hidden), "{hidden}");
+    }
 }
 
 #[test]
 fn the_reference_of_the_command_line_is_up_to_date() {
-    let mut text = String::from("# The command line\n\nMade from the program; do not edit.\n");
-    let mut command = Cli::command().term_width(100);
-    command.build();
-    describe(&mut command, &mut text);
+    let mut text = String::from("# The command line\n\nGenerated from the program; do not edit.\n");
+    visit(&mut definition(), &mut |command| describe(command, &mut text));
     check_reference("command-line.md", &text);
 }
 
+/// Describes a command. Global options are described once, at the top.
 fn describe(command: &mut clap::Command, text: &mut String) {
     let help = command.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let mut help = help.join("\n");
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-    let help = help.join("\n");
-    writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
-    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
-        describe(inner, text);
+    if name != "callgate"
+        && let Some(start) = help.find("\nGlobal options:")
+    {
+        let end = help.find("\nExample:").unwrap_or(help.len());
+        let is_shown = |arg: &&clap::Arg| arg.is_global_set() && !arg.is_hide_set();
+        let names = command.get_arguments().filter(is_shown).filter_map(clap::Arg::get_long);
+        let names: Vec<String> = names.map(|name| format!("--{name}")).collect();
+        help.replace_range(start..end, &format!("\nGlobal options: {}\n", names.join(", ")));
     }
+    writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
 }
 
 /// The Markdown files of a directory and of those below it.
@@ -92,13 +168,13 @@ fn command(line: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_line_of_a_shell_is_read_as_the_shell_does() {
+fn command_lines_are_split_as_a_shell_does() {
     for (line, words) in [
         (
             "$ callgate method add a --param 'int $id'",
             vec!["method", "add", "a", "--param", "int $id"],
         ),
-        ("$ TOKEN=$(target/debug/callgate token create ada)", vec!["token", "create", "ada"]),
+        ("$ TOKEN=$(target/debug/callgate token add ada)", vec!["token", "add", "ada"]),
         ("A=b callgate migrate > registry.sql   # once", vec!["migrate"]),
         (
             "callgate upstream set shop url=http://localhost/",
@@ -111,7 +187,7 @@ fn a_line_of_a_shell_is_read_as_the_shell_does() {
 }
 
 #[test]
-fn every_command_line_of_the_documents_is_one_of_the_program() {
+fn every_command_line_of_the_documents_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut count = 0;
     let all = pages(&root.join("docs")).into_iter().chain(pages(&root.join("examples")));
@@ -123,7 +199,7 @@ fn every_command_line_of_the_documents_is_one_of_the_program() {
         let text = std::fs::read_to_string(&page).unwrap();
         for words in code(&text).iter().filter_map(|line| command(line)) {
             count += 1;
-            if let Err(error) = Cli::try_parse_from(&words) {
+            if let Err(error) = parse(&words) {
                 panic!("{}: {words:?}: {error}", page.display());
             }
         }

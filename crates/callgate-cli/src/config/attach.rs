@@ -1,4 +1,4 @@
-//! A Festi database that is served as it is: `--attach`, and `[attach]` in the file.
+//! An attached Festi database: `--attach`, and `[attach]` in the file.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,14 @@ use callgate::model::LOCAL;
 use callgate_import::{manifest, read_file};
 use callgate_registry::{AttachOptions, DatabaseUrl, Overlay, PollIntervals, TableNames};
 
+use super::ATTACH_PASSWORD_VARIABLE;
 use super::database::with_password;
-use super::{ATTACH_PASSWORD_VARIABLE, Values};
+use super::values::Values;
 use crate::errors::hinted;
 
-/// A Festi database, and how it is taken.
 #[derive(Debug)]
 pub(crate) struct Attach {
     pub(crate) database: DatabaseUrl,
-    /// What its tables are called.
     pub(crate) tables: TableNames,
     pub(crate) every: PollIntervals,
     overlay: Option<PathBuf>,
@@ -34,15 +33,15 @@ impl Attach {
             return match values.get("attach.overlay").text {
                 "" => Ok(None),
                 _ => Err(hinted(
-                    "an overlay says more of the methods of an attached database, and none is attached",
-                    "name one with `--attach URL`, or `callgate import manifest` writes it to the registry",
+                    "an overlay needs an attached database",
+                    "attach one with `--attach URL`, or store the manifest with `callgate import manifest`",
                 )),
             };
         }
         let Some(tables) = tables.filter(|_| is_festi) else {
             return Err(hinted(
                 "only the database of a Festi application can be attached",
-                "say that it is one: `--preset festi`",
+                "add `--preset festi`",
             ));
         };
         let upstream = values.get("attach.upstream");
@@ -50,7 +49,7 @@ impl Attach {
             return Err(upstream.wrong("the name of an upstream, such as `default`"));
         }
         let overlay = values.get("attach.overlay").text;
-        // The text may hold a password, and is not shown.
+        // The URL is not shown, since it may contain a password.
         let url = database.text.parse().with_context(|| format!("`attach` {}", database.source))?;
         Ok(Some(Self {
             database: with_password(
@@ -69,7 +68,7 @@ impl Attach {
         }))
     }
 
-    /// How its methods are taken, with what the overlay says of them now.
+    /// Returns the options of the store, with the current content of the overlay.
     pub(crate) fn options(&self) -> anyhow::Result<AttachOptions> {
         let overlay = match &self.overlay {
             None => Overlay::default(),
@@ -84,7 +83,7 @@ impl Attach {
     }
 }
 
-/// What the tables of a registry beside are called: it may be in the same database.
+/// Returns names for the registry's own tables, which may be in the same database.
 pub(super) fn own_tables() -> anyhow::Result<TableNames> {
     Ok(TableNames::with_prefix("callgate_")?
         .rpc_methods("callgate_rpc_methods")?

@@ -1,14 +1,14 @@
-//! The registry's database: where it is, its password, and how it is used.
+//! The registry's database: URL, password and options.
 
 use std::path::Path;
 
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl};
 
-use super::{DEMO_FILE, PASSWORD_VARIABLE, Value, Values, secret_in_file};
-use crate::cli::Cli;
+use super::values::{Value, Values};
+use super::{DEMO_FILE, PASSWORD_VARIABLE, secret_in_file};
+use crate::cli::{Cli, Command, Import, ImportCommand, RegistryCommand};
 
-/// Where it is. A password in the URL counts first, then the variable, then the file.
 pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
     let url: DatabaseUrl = match values.get("database").text {
         "" if demo => DatabaseUrl::sqlite(DEMO_FILE),
@@ -18,7 +18,7 @@ pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
     with_password(url, values.secret(PASSWORD_VARIABLE), values.get("database.password_file"))
 }
 
-/// A URL with the password that the variable or the file has, unless it has one itself.
+/// Adds the password of the variable or else of the file, unless the URL contains one.
 pub(super) fn with_password(
     url: DatabaseUrl,
     password: Option<Secret>,
@@ -36,7 +36,6 @@ pub(super) fn with_password(
     }
 }
 
-/// A URL with the password that a file has.
 pub(crate) fn password_in_file(
     url: DatabaseUrl,
     key: &str,
@@ -57,12 +56,32 @@ pub(super) fn options(values: &Values) -> anyhow::Result<DatabaseOptions> {
     })
 }
 
-/// A warning, where a password stands in the command line.
+/// Returns a warning if a URL on the command line contains a password.
 pub(crate) fn exposed_password(cli: &Cli) -> Option<String> {
+    let mut urls = Vec::new();
+    if let Some(url) = &cli.global.database {
+        let instead = "set `CALLGATE_DATABASE_PASSWORD` or `database.password_file`";
+        urls.push((url.as_str(), "`--database`", instead));
+    }
+    if let Some(url) = &cli.global.attach {
+        let instead = "set `CALLGATE_ATTACH_PASSWORD` or `attach.password_file`";
+        urls.push((url, "`--attach`", instead));
+    }
+    match &cli.command {
+        Command::Registry(RegistryCommand::Copy(copy)) => {
+            urls.push((&copy.from, "the URL of the source", "give `--from-password-file`"));
+            urls.push((&copy.to, "the URL of the target", "give `--to-password-file`"));
+        }
+        Command::Import(ImportCommand::From(import)) => {
+            if let Import::Festi { database_url, .. } = &**import {
+                urls.push((database_url, "the URL of the source", "give `--password-file`"));
+            }
+        }
+        _ => {}
+    }
     let has_password = |text: &str| text.parse().is_ok_and(|url: DatabaseUrl| url.has_password());
-    let urls = cli.urls();
     let (_, option, instead) = urls.into_iter().find(|(text, _, _)| has_password(text))?;
     Some(format!(
-        "warning: everybody on this machine can see the password in {option}; {instead} instead"
+        "warning: other users of this machine can see the password in {option}; {instead} instead"
     ))
 }

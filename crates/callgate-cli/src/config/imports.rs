@@ -1,4 +1,4 @@
-//! `[imports.NAME]`: imports that `serve` repeats.
+//! `[imports.NAME]`: imports that `callgate serve` repeats.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,9 @@ use super::keys::IMPORT_KEYS;
 use crate::cli::Import;
 use crate::errors::hinted;
 
-/// The tables, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Imports(BTreeMap<String, Repeated>);
 
-/// An import that is repeated.
 #[derive(Debug)]
 pub(crate) struct Repeated {
     pub(crate) import: Import,
@@ -24,7 +22,7 @@ pub(crate) struct Repeated {
 }
 
 #[derive(Deserialize)]
-struct Described {
+struct ImportTable {
     arguments: Vec<String>,
     every_seconds: Option<u32>,
     #[serde(default)]
@@ -32,7 +30,6 @@ struct Described {
 }
 
 impl Imports {
-    /// Reads `[imports]`: keys that there are not, and values of other kinds, are errors.
     pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
         let expected = || format!("`imports` in {source} must have a table for each import");
         let tables = value.as_table().with_context(expected)?;
@@ -41,51 +38,48 @@ impl Imports {
             let table = value.as_table().with_context(expected)?;
             IMPORT_KEYS.check(&format!("imports.{name}"), table.keys(), source)?;
             let place = || format!("`imports.{name}` in {source}");
-            // What the message says of the place is that of a table alone, which misleads.
-            let described = table.clone().try_into::<Described>();
-            let described = described
+            // Only the message: its line numbers are relative to the table.
+            let table = table.clone().try_into::<ImportTable>();
+            let table = table
                 .map_err(|error| anyhow::anyhow!("{}", error.message()))
                 .with_context(place)?;
-            all.insert(name.clone(), described.resolved().with_context(place)?);
+            all.insert(name.clone(), table.resolved().with_context(place)?);
         }
         Ok(Self(all))
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Repeated)> {
         self.0.iter().map(|(name, repeated)| (name.as_str(), repeated))
     }
 
-    /// By name.
     pub(crate) fn get(&self, name: &str) -> anyhow::Result<&Repeated> {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let hint = match known.as_slice() {
-                [] => "there are none in the configuration".to_owned(),
-                known => format!("there are {}", known.join(", ")),
+                [] => "the configuration has no imports".to_owned(),
+                known => format!("known imports: {}", known.join(", ")),
             };
             hinted(format!("there is no import `{name}`"), hint)
         })
     }
 }
 
-impl Described {
+impl ImportTable {
     fn resolved(self) -> anyhow::Result<Repeated> {
         let import = Import::read(&self.arguments)?;
         let options = import.options();
         if options.dry_run || options.watch.is_some() {
             return Err(hinted(
                 "`arguments` has `--dry-run` or `--watch`",
-                "`policy = \"show\"` writes nothing, and `every_seconds` says how often",
+                "use `policy = \"show\"` and `every_seconds` instead",
             ));
         }
-        // A method that is missing from one reading would come back without the sections that people
-        // gave it.
+        // A method that is missing once would lose the sections that people gave it.
         if options.prune {
             return Err(hinted(
                 "`arguments` has `--prune`",
-                "without it, what the source no longer has is hidden, and comes back with its sections; \
-                 `callgate import … --prune` deletes it",
+                "without it, methods that the source no longer has are hidden, and keep their sections; \
+                 `callgate import … --prune` deletes them",
             ));
         }
         let every = self.every_seconds.unwrap_or(300);

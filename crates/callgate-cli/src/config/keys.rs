@@ -2,16 +2,15 @@
 
 use crate::errors::hinted;
 
-/// A key of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// As it would stand in the environment; empty is none.
+    /// Empty if there is none.
     pub(super) default: &'static str,
     pub(super) meaning: &'static str,
 }
 
-/// Keys as a table: each line has a name, a default and a meaning.
+/// Lines of a name, a default and a meaning.
 #[derive(Debug)]
 pub(super) struct Keys(&'static str);
 
@@ -27,7 +26,7 @@ impl Keys {
         self.iter().find(|key| key.name == name)
     }
 
-    /// The error for a name that is no key, with the nearest one that is.
+    /// Returns the error for an unknown key, which suggests the nearest known one.
     pub(super) fn unknown(
         &self,
         name: &str,
@@ -41,7 +40,7 @@ impl Keys {
         hinted(format!("unknown key `{name}` in {source}"), hint.unwrap_or_default())
     }
 
-    /// Checks the names of a table `place` that has keys of its own.
+    /// Checks the names of the keys in the table `place`.
     pub(super) fn check<'a>(
         &self,
         place: &str,
@@ -58,80 +57,80 @@ impl Keys {
     }
 }
 
-/// The keys that are in the file, in the environment and in flags.
+/// Keys of the file, the environment and the flags.
 pub(super) const KEYS: Keys = Keys(
-    "listen | 127.0.0.1:8080 | where to listen
-database | | the registry, `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`, also as `url` of a table; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`
-database.password_file | | a file with the password of the database's user; or give it in `CALLGATE_DATABASE_PASSWORD`
-database.max_connections | 8 | how many connections to the database are open at once
-database.connect_timeout_seconds | 5 | how long to wait for a connection to the database
-database.statement_timeout_seconds | 10 | how long a statement may take
-database.load_timeout_seconds | 120 | how long a statement may take that reads everything, or makes or changes tables
+    "listen | 127.0.0.1:8080 | address to listen on
+database | | URL of the registry, `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`, also as `url` of a table; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`
+database.password_file | | file with the password of the database; or set `CALLGATE_DATABASE_PASSWORD`
+database.max_connections | 8 | maximum number of connections to the database
+database.connect_timeout_seconds | 5 | timeout of a new connection to the database
+database.statement_timeout_seconds | 10 | timeout of a statement
+database.load_timeout_seconds | 120 | timeout of a statement that reads whole tables, or creates or changes them
 preset | | defaults for a kind of application: `festi` or `drupal`
 require_auth | false | refuse callers without a token; implied by the preset `festi`
-allow_anonymous | false | serve callers without a token also beyond this machine
-trusted_proxies | | addresses of proxies in front of this server, such as `127.0.0.1` or `10.0.0.0/8`, with commas between; only their `Forwarded` and `X-Forwarded-For` headers are believed
-allowed_hosts | | names of this server in URLs, beside `localhost` and addresses, with commas between; `*` is any
-allowed_origins | | pages in browsers that may call, beside those of this machine, with commas between: `https://app.example.com`; `*` is any
+allow_anonymous | false | accept callers without a token on addresses that other machines can reach
+trusted_proxies | | addresses of proxies in front of this server, such as `127.0.0.1` or `10.0.0.0/8`, separated by commas; only their `Forwarded` and `X-Forwarded-For` headers are used
+allowed_hosts | | host names of this server besides `localhost` and addresses, separated by commas; `*` allows any
+allowed_origins | | origins of web pages that may call, besides those of this machine, separated by commas: `https://app.example.com`; `*` allows any
 raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`
-exposure | | which methods are tools where a row does not say: `all`, or `marked` (the default of the preset `drupal`)
-max_body_bytes | 1048576 | how large a request's body may be
-max_in_flight_bytes | 268435456 | how many bytes the results of all calls may have together, from when they are read until the replies are sent; results up to 64 KiB are not counted
-max_connections | 1024 | how many connections are served at once; more wait
-call_timeout_seconds | 30 | how long a call may take
-shutdown_timeout_seconds | 10 | how long requests under way may take to finish when the program is told to stop
-token_grace_seconds | 60 | how long tokens that were good are honoured after the registry was last read; 0 is as short as can be, about a second
-max_kept_tokens | 100000 | how many tokens that were seen are kept in memory; others are looked up in the registry when they come
-key_rotation_days | 30 | how old the key becomes that sessions are signed with, before a new one takes its place; 0 is for ever
-metrics | false | show counters on `/metrics`, in the text form of Prometheus
-log | info | how much is logged: a level, or a list such as `info,callgate=debug`
+exposure | | which methods without a value of `exposed` are tools: `all`, or `marked` (the default of the preset `drupal`)
+max_body_bytes | 1048576 | maximum size of a request body
+max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted
+max_connections | 1024 | maximum number of connections; others wait
+call_timeout_seconds | 30 | timeout of a call
+shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
+token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; 0 is about a second
+max_kept_tokens | 100000 | maximum number of tokens in memory; others are looked up in the registry when they are used
+key_rotation_days | 30 | age at which the key that signs sessions is replaced; 0 disables rotation
+metrics | false | serve metrics on `/metrics`, in the text format of Prometheus
+log | info | log level, or a list such as `info,callgate=debug`
 log_format | human | `human` or `json`
-tables.prefix | | before the names of sections, their actions and permissions, and settings; `festi_` in the preset `festi`
-tables.rpc_methods | rpc_methods | the table of methods
-tables.users | users | the table of users
-tables.users_types | users_types | the table of roles
-attach.database | | the database of a Festi application, to be served as it is and only read; [festi.md](../guide/festi.md) explains it
-attach.password_file | | a file with the password of its user; or give it in `CALLGATE_ATTACH_PASSWORD`
-attach.overlay | | a manifest that says more of its methods
-attach.upstream | default | what runs its methods
-attach.output_schemas | false | promise what `return_type` says that results are; they are checked then
-attach.access_seconds | 1 | how often its permissions, users, tokens and settings are looked at
-attach.methods_seconds | 5 | how often its methods are looked at",
+tables.prefix | | prefix of the tables of sections, actions, permissions and settings; `festi_` in the preset `festi`
+tables.rpc_methods | rpc_methods | table of methods
+tables.users | users | table of users
+tables.users_types | users_types | table of roles
+attach.database | | URL of a Festi application's database, which is only read; [festi.md](../guide/festi.md) explains it
+attach.password_file | | file with the password of that database; or set `CALLGATE_ATTACH_PASSWORD`
+attach.overlay | | manifest that adds to its methods
+attach.upstream | default | upstream that runs its methods
+attach.output_schemas | false | derive output schemas from `return_type`; results are checked against them
+attach.access_seconds | 1 | interval at which its permissions, users, tokens and settings are read
+attach.methods_seconds | 5 | interval at which its methods are read",
 );
 
-/// The keys of `[upstreams.NAME]`, and of a row of the registry.
+/// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
-    r#"url | | where the service is: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | named | how it takes parameters: `named` (an object) or `positional` (a list)
-first_params | | a list of parameters put before the caller's, with `params = "positional"`
-members | | a table of members of each request beside `params`
-headers | | a table of HTTP headers of each request
-basic_user | | the user of HTTP Basic
-basic_password | | their password
-ids | text | the ids of requests: `text` or `integer`
-pass_caller | | a table of what is passed on of the caller, and in which header: `user_id`, `user_name`, `role`, and `token`, which is the caller's own
-credential | | a table of how the credential of the user who asks is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`; with `oauth` as `refresh_token` or `client_credentials`, an access token that was requested with it is sent
-oauth | | a table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`
-visibility | registry | what callers see: `registry` (what their grants allow) or `upstream` (of that, what the service lists for them)
-described_by | openrpc | what lists the methods, with `visibility = "upstream"`: `openrpc` (the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
-visibility_seconds | 60 | how long what the service lists for a caller counts
-timeout_seconds | | how long a call may take; by default as `call_timeout_seconds` says
-connect_timeout_seconds | 5 | how long a new connection may take, at most half of the whole time
-max_result_bytes | 4194304 | how large an answer may be
-max_concurrent | 100 | how many calls may be under way; more wait
-http2 | false | speak HTTP/2 without TLS too; with TLS the two sides agree on it by themselves
+    r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
+params | named | form of the parameters: `named` (an object) or `positional` (a list)
+first_params | | list of parameters that are sent before the caller's, with `params = "positional"`
+members | | table of members that are added to each request beside `params`
+headers | | table of HTTP headers of each request
+basic_user | | user name for HTTP Basic authentication
+basic_password | | password for HTTP Basic authentication
+ids | text | type of request ids: `text` or `integer`
+pass_caller | | table of headers that carry facts about the caller: `user_id`, `user_name`, `role`, and `token` (the caller's own)
+credential | | table that defines how a user's credential is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`; with `oauth` as `refresh_token` or `client_credentials`, an access token is requested with it and sent
+oauth | | table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`
+visibility | registry | tools that callers see: `registry` (those that their grants allow) or `upstream` (of these, those that the service lists for them)
+described_by | openrpc | source of the list, with `visibility = "upstream"`: `openrpc` (the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
+visibility_seconds | 60 | time for which the list of a caller is cached
+timeout_seconds | | timeout of a call; by default `call_timeout_seconds`
+connect_timeout_seconds | 5 | timeout of a new connection, at most half of `timeout_seconds`
+max_result_bytes | 4194304 | maximum size of a response
+max_concurrent | 100 | maximum number of concurrent calls; others wait
+http2 | false | use HTTP/2 without TLS; with TLS it is negotiated
 batch | false | send calls that arrive together as one JSON-RPC batch; not over WebSocket
 trust_results | false | do not check results against the output schemas of their methods
-calls | single | where calls go: `single` (all to `url`) or `per_tool` (each to the URL of its tool, as Drupal's `jsonrpc_mcp` has them); not over WebSocket, and not with `batch`
-tool_path | | with `calls = "per_tool"`, the path of a tool; by default that of `url` without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
-null_is_absent | false | take null for an optional parameter that does not allow null as absent, and do not send it; it is refused otherwise
-trust_errors | false | tell callers the text of errors with the code -32603, which is only in the log otherwise
-ca_file | | a file of certificates, in PEM, of authorities to trust beside those of the system"#,
+calls | single | URL of calls: `single` (all to `url`) or `per_tool` (each to the URL of its tool, as Drupal's `jsonrpc_mcp` has them); not over WebSocket, and not with `batch`
+tool_path | | path of a tool, with `calls = "per_tool"`; by default that of `url` without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
+null_is_absent | false | omit optional parameters that are null and do not allow null; otherwise such a call is refused
+trust_errors | false | send the text of errors with the code -32603 to callers; otherwise it is only logged
+ca_file | | file with PEM certificates of authorities to trust, besides those of the system"#,
 );
 
-/// The keys of `[imports.NAME]`.
+/// Keys of `[imports.NAME]`.
 pub(super) const IMPORT_KEYS: Keys = Keys(
-    "arguments | | a list of what stands behind `callgate import`: the kind of source, the source, options
-every_seconds | 300 | how long to wait until the source is read again
-policy | apply | what becomes of a change: `apply`, `hold` until `callgate import approve NAME`, or `show` in the log only",
+    "arguments | | arguments of `callgate import`: kind of source, source, options
+every_seconds | 300 | interval at which the source is read
+policy | apply | handling of changes: `apply`, `hold` until `callgate import approve NAME`, or `show` (log only)",
 );

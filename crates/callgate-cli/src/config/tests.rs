@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
-use super::variable_of;
+use super::values::variable_of;
 
 /// Compares a page with the committed one, or writes it where snapshots are being updated.
 pub(crate) fn check_reference(name: &str, text: &str) {
@@ -22,9 +22,9 @@ pub(crate) fn check_reference(name: &str, text: &str) {
 #[test]
 fn the_reference_of_the_configuration_is_up_to_date() {
     let mut text = String::from(
-        "# Configuration\n\nMade from the program; do not edit. A value is taken from the first of \
-         these that has it: a flag, the environment, `callgate.toml` (or the file that `--config` \
-         or `CALLGATE_CONFIG` names), the default. A key that is not here is an error.\n\n\
+        "# Configuration\n\nGenerated from the program; do not edit. Flags override the \
+         environment, which overrides `callgate.toml` (or the file of `--config` or \
+         `CALLGATE_CONFIG`), which overrides the default. An unknown key is an error.\n\n\
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
     for Key { name, default, meaning } in KEYS.iter() {
@@ -33,9 +33,9 @@ fn the_reference_of_the_configuration_is_up_to_date() {
     }
     text.push_str(
         "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
-         the registry with the same keys; [upstreams.md](../guide/upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
-         what is in `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
-         `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
+         the registry with the same keys; [upstreams.md](../guide/upstreams.md) explains them. `url`, `basic_user`, `basic_password` and the \
+         values of `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
+         `{ file = \"PATH\" }`, with `prefix = \"…\"` for text before the value.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&UPSTREAM_KEYS, &mut text);

@@ -1,4 +1,4 @@
-//! The application that the demo serves: a site with articles, users, a cache and a report.
+//! The sample application: a site with articles, users, a cache and a report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,14 +11,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-/// More than this cannot be kept; a demo that anybody may reach must not grow for ever.
+/// Maximum number of articles, since anybody may reach a demo.
 const MAX_ARTICLES: usize = 10_000;
-/// How long an article's body may be.
+/// Maximum length of an article, in bytes.
 const MAX_BODY: usize = 100_000;
-/// The longest that the yearly report can be made to take.
 const MAX_REPORT_SECONDS: u64 = 25;
 
-/// The functions, with the methods that they are.
 pub(crate) fn application() -> Result<Local, InvalidMethod> {
     let mut local = Local::default();
     let site = Arc::new(Site::with_samples());
@@ -104,7 +102,6 @@ async fn yearly_report(
     YearlyReport { visits: 365 * 412 }
 }
 
-/// The articles, while the process runs.
 #[derive(Debug)]
 struct Site(Mutex<Articles>);
 

@@ -9,15 +9,15 @@ fn registry() -> TestDirectory {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_lists_commands_and_options() {
     let dir = TestDirectory::new();
     let mut help = String::new();
     for command in [
         &["--help"][..],
         &["serve", "--help"],
         &["method", "add", "--help"],
-        &["token", "create", "--help"],
-        &["grant", "--help"],
+        &["token", "add", "--help"],
+        &["grant", "set", "--help"],
     ] {
         help.push_str(&dir.ok(command));
         help.push_str("\n----\n");
@@ -32,6 +32,10 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
         &["frobnicate"][..],
         &["serve", "--nope"],
         &["grant", "content", "read"],
+        &["grant", "set", "content", "read"],
+        &["grant"],
+        &["setting", "show", "mcp_servername"],
+        &["migrate", "--preset", "fest"],
         &["method", "add"],
     ] {
         assert_eq!(dir.run(usage).failure().0, 2, "{usage:?}");
@@ -41,16 +45,76 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
 }
 
 #[test]
+fn earlier_spellings_of_commands_still_work() {
+    let dir = registry();
+    dir.ok(&["user", "add", "ada", "--role", "editors"]);
+    dir.ok(&["section", "add", "content"]);
+    dir.ok(&["method", "add", "a", "--section", "content:read"]);
+    dir.ok(&["method", "edit", "a", "--title", "A"]);
+    dir.ok(&["grant", "--role", "editors", "content", "read"]);
+    dir.ok(&["grant", "content", "6", "--user", "ada"]);
+    let shown = dir.ok(&["method", "show", "a", "--caller", "ada"]);
+    assert!(shown.contains("ada: allowed"), "{shown}");
+    dir.ok(&["token", "create", "ada"]);
+    dir.ok(&["token", "revoke", "1"]);
+    dir.ok(&["settings", "set", "mcp_server_name", "shop"]);
+    assert_eq!(dir.ok(&["settings", "get", "mcp_server_name"]), "shop\n");
+    assert_eq!(dir.ok(&["settings", "get"]), dir.ok(&["setting", "list"]));
+    dir.ok(&["keys", "rotate", "--now"]);
+    assert_eq!(dir.ok(&["keys", "list"]), dir.ok(&["key", "list"]));
+    let set = dir.run_with(&["upstream", "set", "u", "--json"], r#"{"url":"http://localhost/"}"#);
+    assert_eq!(set.0.status.code(), Some(0), "{}", set.stderr());
+    dir.write("secret", "s");
+    dir.ok(&["credential", "set", "ada", "u", "--file", "secret"]);
+    dir.ok(&["--database", "sqlite:callgate.db", "user", "list"]);
+}
+
+#[test]
+fn every_list_and_show_prints_json() {
+    let dir = registry();
+    dir.ok(&["user", "add", "ada", "--role", "editors"]);
+    dir.ok(&["section", "add", "content"]);
+    dir.ok(&["grant", "set", "--role", "editors", "content", "write"]);
+    dir.ok(&["grant", "set", "--user", "ada", "content", "none"]);
+    dir.ok(&["upstream", "set", "shop", "url=http://localhost/"]);
+    let mut printed = String::new();
+    for command in [
+        &["grant", "list"][..],
+        &["grant", "list", "--json"],
+        &["setting", "list", "--json"],
+        &["setting", "show", "mcp_server_name", "--json"],
+        &["upstream", "show", "shop", "--json"],
+        &["section", "list", "--json"],
+        &["user", "list", "--json"],
+    ] {
+        printed.push_str(&dir.ok(command).replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+    }
+    insta::assert_snapshot!(printed);
+}
+
+#[test]
+fn completions_and_man_pages_are_generated() {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "not a configuration");
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(dir.ok(&["completions", shell]).contains("callgate"), "{shell}");
+    }
+    dir.ok(&["man", "man"]);
+    let page = std::fs::read_to_string(dir.path("man/callgate-method-set.1")).unwrap();
+    assert!(page.contains("Change a method"), "{page}");
+}
+
+#[test]
 fn a_token_is_printed_alone() {
     let dir = registry();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
-    let ran = dir.run(&["token", "create", "ada", "--name", "laptop", "--expires-in", "30d"]);
+    let ran = dir.run(&["token", "add", "ada", "--name", "laptop", "--expires-in", "30d"]);
     let data = ran.stdout();
     assert!(data.starts_with("cg_") && data.ends_with('\n') && data.len() == 47, "{data}");
     assert!(!ran.stderr().contains(data.trim()));
     let listed = dir.ok(&["token", "list"]);
     assert!(listed.contains("laptop") && !listed.contains(data.trim()), "{listed}");
-    assert_eq!(dir.run(&["token", "create", "bob"]).failure().0, 1);
+    assert_eq!(dir.run(&["token", "add", "bob"]).failure().0, 1);
 }
 
 #[test]
@@ -81,10 +145,10 @@ fn a_method_is_added_shown_changed_and_removed() {
     let mut told = added.stderr();
     told.push_str(&dir.ok(&["method", "list"]));
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
-    told.push_str(&dir.ok(&["method", "show", "user.get", "--caller", "ada"]));
-    dir.ok(&["grant", "--role", "editors", "content", "write"]);
-    told.push_str(&dir.ok(&["method", "show", "user.get", "--caller", "ada", "--json"]));
-    dir.ok(&["method", "edit", "user.get", "--destructive", "--no-sections", "--hidden"]);
+    told.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada"]));
+    dir.ok(&["grant", "set", "--role", "editors", "content", "write"]);
+    told.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada", "--json"]));
+    dir.ok(&["method", "set", "user.get", "--destructive", "--no-sections", "--hidden"]);
     told.push_str(&dir.ok(&["method", "show", "user.get"]));
     told.push_str(&dir.ok(&["method", "list", "--json"]));
     insta::assert_snapshot!(told);
@@ -106,7 +170,7 @@ fn bad_definitions_are_refused_and_nothing_is_written() {
         &["method", "add", "m", "--input-schema", "{\"type\":\"array\"}"],
         &["method", "add", "m", "--tool-name", "a.b"],
         &["method", "add", "m", "--section", "gone:read"],
-        &["method", "edit", "m", "--title", "T"],
+        &["method", "set", "m", "--title", "T"],
         &["section", "add", ""],
         &["user", "add", "a\nb"],
     ]
@@ -153,16 +217,16 @@ fn other_databases_are_refused_without_showing_a_password() {
 }
 
 #[test]
-fn what_is_code_cannot_be_opened_redefined_or_called_open() {
+fn methods_of_code_cannot_be_opened_or_redefined() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
     let database = ["--database", "sqlite:callgate-demo.db"];
     let run = |arguments: &[&str]| dir.run(&[arguments, &database].concat());
-    let refused = run(&["method", "edit", "content.article.delete", "--no-sections"]);
+    let refused = run(&["method", "set", "content.article.delete", "--no-sections"]);
     insta::assert_debug_snapshot!(refused.failure());
-    assert_eq!(run(&["method", "edit", "user.get", "--param", "int $x"]).failure().0, 1);
+    assert_eq!(run(&["method", "set", "user.get", "--param", "int $x"]).failure().0, 1);
     dir.sql("callgate-demo.db", "DELETE FROM section_actions");
-    let shown = run(&["method", "show", "cache.rebuild", "--caller", "reader"]).stdout();
+    let shown = run(&["method", "show", "cache.rebuild", "--user", "reader"]).stdout();
     assert!(!shown.contains("open to every") && !shown.contains("allowed"), "{shown}");
     let removed = run(&["method", "remove", "cache.rebuild"]).stderr();
     assert!(removed.contains("still serves it"), "{removed}");
@@ -174,18 +238,18 @@ fn an_edit_of_the_upstream_does_not_open_a_method() {
     dir.ok(&["section", "add", "secret"]);
     dir.ok(&["user", "add", "ada"]);
     dir.ok(&["method", "add", "x", "--section", "secret:execute"]);
-    dir.ok(&["method", "edit", "x", "--upstream", "legacy"]);
-    let shown = dir.ok(&["method", "show", "x", "--caller", "ada"]);
+    dir.ok(&["method", "set", "x", "--upstream", "legacy"]);
+    let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
     // Nor does losing the action.
     dir.sql("callgate.db", "DELETE FROM section_actions");
-    let shown = dir.ok(&["method", "show", "x", "--caller", "ada"]);
+    let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
     assert!(dir.ok(&["method", "list"]).contains("secret:closed"));
 }
 
 #[test]
-fn lists_say_what_has_become_of_each_row_and_keep_to_their_lines() {
+fn lists_show_the_state_of_each_row_on_one_line() {
     let dir = registry();
     dir.sql(
         "callgate.db",
@@ -203,7 +267,7 @@ fn a_tokens_life_has_bounds() {
     let dir = registry();
     dir.ok(&["user", "add", "ada"]);
     for life in ["0s", "9000years"] {
-        assert_eq!(dir.run(&["token", "create", "ada", "--expires-in", life]).failure().0, 2);
+        assert_eq!(dir.run(&["token", "add", "ada", "--expires-in", life]).failure().0, 2);
     }
     dir.sql(
         "callgate.db",
@@ -214,7 +278,7 @@ fn a_tokens_life_has_bounds() {
 }
 
 #[test]
-fn database_errors_say_which_and_what_to_do() {
+fn database_errors_name_the_database_and_have_hints() {
     let dir = TestDirectory::new();
     dir.write("text.db", &"not a database at all, only text ".repeat(40));
     drop(dir.serve(&["--demo"]));

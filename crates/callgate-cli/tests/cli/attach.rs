@@ -56,7 +56,7 @@ fn refused(dir: &TestDirectory, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_seeds_inserts_as_written_change_what_a_caller_sees() {
+fn the_inserts_of_the_seed_change_which_tools_a_caller_sees() {
     let dir = application();
     dir.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
     let server = served(&dir, &[]);
@@ -95,7 +95,7 @@ fn the_seeds_inserts_as_written_change_what_a_caller_sees() {
 }
 
 #[test]
-fn a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
+fn a_festi_token_is_valid_in_either_header_until_it_is_replaced() {
     let dir = application();
     let server = served(&dir, &[]);
     assert_eq!([status(&server, "token-of-ada"), status(&server, "token-of-eve")], [200, 401]);
@@ -123,7 +123,7 @@ fn a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
 }
 
 #[test]
-fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_along() {
+fn our_tokens_authenticate_festi_users_and_calls_forward_the_callers_token() {
     let dir = application();
     let festi = FakeService::service(|method, params| Some(json!([method, params])));
     dir.write(
@@ -133,7 +133,7 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
             festi.url("/rpc/")
         ),
     );
-    let own = ok(&dir, &["token", "create", "ada"]);
+    let own = ok(&dir, &["token", "add", "ada"]);
     assert!(ok(&dir, &["token", "list"]).contains("ada"));
     let server = served(&dir, &[]);
     assert_eq!(server.tools(own.trim()), ["getProjects", "getUserInfo"]);
@@ -153,12 +153,12 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
 }
 
 #[test]
-fn festis_settings_count_and_ours_where_it_has_none() {
+fn settings_of_festi_take_precedence_over_ours() {
     let dir = application();
-    let all = ok(&dir, &["settings", "get"]);
+    let all = ok(&dir, &["setting", "list"]);
     assert!(all.contains("site") && all.contains("FESTI_MCP") && !all.contains("mail"), "{all}");
-    ok(&dir, &["settings", "set", "mcp_tools_prefix", "SITE"]);
-    insta::assert_snapshot!(refused(&dir, &["settings", "set", "mcp_server_name", "mine"]));
+    ok(&dir, &["setting", "set", "mcp_tools_prefix", "SITE"]);
+    insta::assert_snapshot!(refused(&dir, &["setting", "set", "mcp_server_name", "mine"]));
     let server = served(&dir, &[]);
     let name = || {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -176,7 +176,7 @@ fn festis_settings_count_and_ours_where_it_has_none() {
 }
 
 #[test]
-fn an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
+fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
     let dir = application();
     dir.write(
         "overlay.toml",
@@ -195,17 +195,14 @@ fn an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
     );
     let overlay = ["--overlay", "overlay.toml"];
     let run = |arguments: &[&str]| ok(&dir, &[arguments, &overlay].concat());
-    run(&["method", "edit", "getUserInfo", "--title", "Of ours", "--tool-name", "user_info"]);
-    let shown = run(&["method", "show", "getUserInfo", "--caller", "ada"]);
+    run(&["method", "set", "getUserInfo", "--title", "Of ours", "--tool-name", "user_info"]);
+    let shown = run(&["method", "show", "getUserInfo", "--user", "ada"]);
     insta::assert_snapshot!(shown);
     assert!(!run(&["method", "list"]).contains("gone"));
-    run(&["method", "edit", "getUserInfo", "--hidden"]);
+    run(&["method", "set", "getUserInfo", "--hidden"]);
     assert!(!run(&["lint", "--json"]).contains("user_info"));
     let removed = dir.run(&[&["method", "remove", "getUserInfo"], &ATTACHED[..]].concat());
-    assert_eq!(
-        removed.stderr(),
-        "removed what the registry said of `getUserInfo`; Festi still has it\n"
-    );
+    assert_eq!(removed.stderr(), "removed the changes to `getUserInfo`; Festi still has it\n");
     assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
     // Festi changes what nobody else says.
     dir.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
@@ -213,7 +210,7 @@ fn an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
 }
 
 #[test]
-fn methods_of_our_own_stand_beside_and_are_protected_by_sections_of_either() {
+fn our_methods_are_served_too_and_protected_by_sections_of_either_database() {
     let dir = application();
     dir.sql(FESTI, SECTION);
     dir.sql(FESTI, ROLE_GRANT);
@@ -221,24 +218,24 @@ fn methods_of_our_own_stand_beside_and_are_protected_by_sections_of_either() {
     ok(&dir, &["section", "add", "reports"]);
     add("report.users", "user_management:execute");
     add("report.sales", "reports:read");
-    ok(&dir, &["grant", "--user", "ada", "reports", "read"]);
+    ok(&dir, &["grant", "set", "--user", "ada", "reports", "read"]);
     let server = served(&dir, &[]);
     assert_eq!(server.tools("token-of-root"), ["getProjects", "getUserInfo", "report.users"]);
     assert_eq!(server.tools("token-of-ada"), ["getProjects", "getUserInfo", "report.sales"]);
 }
 
 #[test]
-fn what_is_festis_is_refused_with_the_table_that_says_it() {
+fn changes_of_festi_rows_are_refused_with_their_table() {
     let dir = application();
     dir.sql(FESTI, SECTION);
     let said: Vec<String> = [
         &["user", "add", "carol"][..],
-        &["grant", "--user", "ada", "user_management", "read"],
-        &["grant", "--role", "admin", "user_management", "read"],
+        &["grant", "set", "--user", "ada", "user_management", "read"],
+        &["grant", "set", "--role", "admin", "user_management", "read"],
         &["section", "add", "user_management"],
         &["method", "add", "deleteUser"],
-        &["method", "edit", "deleteUser", "--section", "user_management:read"],
-        &["method", "edit", "deleteUser", "--description", ""],
+        &["method", "set", "deleteUser", "--section", "user_management:read"],
+        &["method", "set", "deleteUser", "--description", ""],
         &["method", "remove", "deleteUser"],
     ]
     .iter()
@@ -248,7 +245,7 @@ fn what_is_festis_is_refused_with_the_table_that_says_it() {
 }
 
 #[test]
-fn what_cannot_be_attached_is_told_with_what_to_do() {
+fn attach_errors_have_hints() {
     let dir = application();
     dir.sql("other.db", "CREATE TABLE rpc_methods (id INTEGER, rpc_method TEXT)");
     dir.sql("prefixed.db", APPLICATION);
@@ -281,15 +278,15 @@ fn what_cannot_be_attached_is_told_with_what_to_do() {
 }
 
 #[test]
-fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
+fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
     let dir = application();
-    ok(&dir, &["token", "create", "ada"]);
+    ok(&dir, &["token", "add", "ada"]);
     std::fs::rename(dir.path(FESTI), dir.path("away.db")).unwrap();
     refused(&dir, &["token", "list"]);
     for command in [
-        &["token", "revoke", "1"][..],
-        &["keys", "rotate", "--now"],
-        &["keys", "list"],
+        &["token", "remove", "1"][..],
+        &["key", "rotate", "--now"],
+        &["key", "list"],
         &["upstream", "set", "php", "url=http://localhost:9000/rpc"],
         &["upstream", "list"],
         &["upstream", "show", "php"],
@@ -298,16 +295,16 @@ fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
     }
     let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat());
     assert!(removed.0.status.success(), "{}", removed.stderr());
-    assert!(removed.stderr().contains("note: which methods name it is not known"));
+    assert!(removed.stderr().contains("note: cannot count the methods that use it"));
 }
 
 #[test]
-fn a_registry_beside_festi_is_not_served_alone_and_gets_no_users_of_its_own() {
+fn a_registry_that_belongs_to_festi_is_not_served_alone_and_has_no_users() {
     let dir = application();
     // As somebody would who is told that a token is needed.
     let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
     let (_, talk) = ran.failure();
-    let hint = "callgate token create USER --database sqlite:callgate.db --preset festi --attach \
+    let hint = "callgate token add USER --database sqlite:callgate.db --preset festi --attach \
                 sqlite:festi.db";
     assert!(talk.contains(hint), "{talk}");
     let import = ["import", "festi", "sqlite:festi.db", "--users"];
@@ -320,17 +317,17 @@ fn a_registry_beside_festi_is_not_served_alone_and_gets_no_users_of_its_own() {
     ]
     .map(|(code, talk)| format!("{code}: {talk}"));
     insta::assert_snapshot!(told.join(""));
-    ok(&dir, &["token", "create", "ada"]);
+    ok(&dir, &["token", "add", "ada"]);
 }
 
 #[test]
-fn a_password_that_everybody_can_see_is_warned_of() {
+fn a_visible_password_causes_a_warning() {
     let dir = TestDirectory::new();
     let url = "mysql://ada:s3cret@127.0.0.1:1/site";
     let attached = dir.run(&["method", "list", "--preset", "festi", "--attach", url]).stderr();
     let imported = dir.run(&["import", "festi", url]).stderr();
     assert!(!attached.contains("s3cret") && !imported.contains("s3cret"));
-    let seen = "warning: everybody on this machine can see the password in";
+    let seen = "warning: other users of this machine can see the password in";
     let said = format!("{seen} `--attach`; set `CALLGATE_ATTACH_PASSWORD` or");
     assert!(attached.contains(&said), "{attached}");
     let said = format!("{seen} the URL of the source; give `--password-file` instead");
@@ -338,7 +335,7 @@ fn a_password_that_everybody_can_see_is_warned_of() {
 }
 
 #[test]
-fn nothing_is_written_to_festis_database_and_no_secret_is_told() {
+fn nothing_is_written_to_the_festi_database_and_no_secret_is_printed() {
     let dir = application();
     // A name that is not simply the id: it is remembered, beside.
     dir.sql(

@@ -38,7 +38,7 @@ fn faces(server: &Server, token: &str) -> Vec<HttpResponse> {
 }
 
 #[test]
-fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
+fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let (admin, reader) = (server.token("admin"), server.token("reader"));
@@ -71,7 +71,7 @@ fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
 }
 
 #[test]
-fn without_grace_callers_with_a_token_are_put_off_in_the_form_of_each_face() {
+fn without_grace_callers_with_a_token_get_the_unavailable_error_of_each_protocol() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--token-grace-seconds", "0"]);
     let admin = server.token("admin");
@@ -101,7 +101,7 @@ fn without_grace_callers_with_a_token_are_put_off_in_the_form_of_each_face() {
 }
 
 #[test]
-fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
+fn session_changes_are_refused_if_they_cannot_be_stored() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
@@ -135,7 +135,7 @@ fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
 }
 
 #[test]
-fn an_edit_of_a_registry_that_is_away_says_what_failed() {
+fn a_change_of_an_unavailable_registry_reports_the_failure() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     std::fs::rename(dir.path("callgate.db"), dir.path("aside.db")).unwrap();

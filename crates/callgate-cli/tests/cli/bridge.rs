@@ -106,7 +106,7 @@ pub(crate) fn to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) 
 }
 
 #[test]
-fn without_options_it_connects_to_this_machine() {
+fn without_options_the_bridge_connects_to_this_machine() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "this is no configuration");
     let mut command = dir.command(&["bridge"]);
@@ -120,7 +120,7 @@ fn without_options_it_connects_to_this_machine() {
 }
 
 #[test]
-fn options_in_any_order_make_the_url() {
+fn options_in_any_order_form_the_url() {
     let dir = TestDirectory::new();
     let url = |arguments: &[&str]| {
         let mut bridge = Bridge::start(dir.command(&[&["bridge"], arguments].concat()));
@@ -145,31 +145,31 @@ fn wrong_options_are_refused_without_their_secrets() {
         (&["--url", "http://me:s3cret@localhost/"], 1, "must not contain a user"),
         (&["--header", "s3cret"], 1, "expected `Name: value`"),
         (&["--header", "Mcp-Method: s3cret"], 1, "sets `mcp-method`"),
-        (&["--token", "${FESTI_MCP_TOKEN}"], 1, "did not fill in"),
-        (&["--token", "s3\u{7}cret"], 1, "no token can have"),
+        (&["--token", "${FESTI_MCP_TOKEN}"], 1, "did not replace"),
+        (&["--token", "s3\u{7}cret"], 1, "not allowed in a header"),
         (&["--token-file", "nowhere"], 1, "cannot read `nowhere`"),
-        (&["--ca-file", "nowhere"], 1, "cannot read `nowhere`"),
+        (&["--ca-file", "nowhere"], 1, "`--ca-file nowhere`: "),
         (&["--protocol", "gopher"], 2, "possible values"),
         (&["--url", "http://a/", "--host", "b"], 2, "cannot be used with"),
-        (&["--url", "http://localhost:99999/"], 1, "`--url` is not right: the port must be"),
-        (&["--url", "http://localhost/#s3cret"], 1, "`--url` is not right: remove the fragment"),
-        (&["--host", "localhost/mcp"], 1, "what follows it goes to `--path`"),
-        (&["--host", "localhost?s3cret"], 1, "what follows it goes to `--path`"),
-        (&["--host", "localhost#s3cret"], 1, "what follows it goes to `--path`"),
-        (&["--host", "me:s3cret@localhost"], 1, "do not belong into `--host`"),
-        (&["--host", "http://localhost"], 1, "a whole URL goes to `--url`"),
-        (&["--host", "127.0.0.1:8080"], 1, "the port goes to `--port`"),
-        (&["--host", "[::1]:8080"], 1, "the port goes to `--port`"),
-        (&["--host", "localhost:8080"], 1, "the port goes to `--port`"),
-        (&["--host", ""], 1, "`--host` is not right"),
-        (&["--host", "two words"], 1, "`--host` is not right"),
-        (&["--path", "http://localhost/mcp"], 1, "a whole URL goes to `--url`"),
-        (&["--path", "/mcp#s3cret"], 1, "`--path` is not right: remove the fragment"),
+        (&["--url", "http://localhost:99999/"], 1, "`--url` is not valid: the port must be"),
+        (&["--url", "http://localhost/#s3cret"], 1, "`--url` is not valid: remove the fragment"),
+        (&["--host", "localhost/mcp"], 1, "use `--path` for the path"),
+        (&["--host", "localhost?s3cret"], 1, "use `--path` for the path"),
+        (&["--host", "localhost#s3cret"], 1, "use `--path` for the path"),
+        (&["--host", "me:s3cret@localhost"], 1, "must not contain a user or a password"),
+        (&["--host", "http://localhost"], 1, "use `--url` for a whole URL"),
+        (&["--host", "127.0.0.1:8080"], 1, "use `--port` for the port"),
+        (&["--host", "[::1]:8080"], 1, "use `--port` for the port"),
+        (&["--host", "localhost:8080"], 1, "use `--port` for the port"),
+        (&["--host", ""], 1, "`--host` is not valid"),
+        (&["--host", "two words"], 1, "`--host` is not valid"),
+        (&["--path", "http://localhost/mcp"], 1, "use `--url` for a whole URL"),
+        (&["--path", "/mcp#s3cret"], 1, "`--path` is not valid: remove the fragment"),
         (&["--port", "0"], 2, "1..=65535"),
         (&["--port", "99999"], 2, "1..=65535"),
-        (&["--database", "sqlite:x.db"], 2, "'--database' does nothing for 'bridge'"),
-        (&["--config", "x.toml"], 2, "'--config' does nothing for 'bridge'"),
-        (&["--preset", "festi"], 2, "'--preset' does nothing for 'bridge'"),
+        (&["--database", "sqlite:x.db"], 2, "'--database' has no effect on 'bridge'"),
+        (&["--config", "x.toml"], 2, "'--config' has no effect on 'bridge'"),
+        (&["--preset", "festi"], 2, "'--preset' has no effect on 'bridge'"),
     ] {
         let ran = dir.run(&[&["bridge"], arguments].concat());
         let (found, talk) = ran.failure();
@@ -205,12 +205,12 @@ fn the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
         [from_file, from_option, from_header, tools(&["--token", ""], Some(&token)).0],
         [from_variable; 4]
     );
-    assert!(warned.contains("others on this machine can see `--token`"), "{warned}");
+    assert!(warned.contains("other users of this machine can see `--token`"), "{warned}");
     assert!(!quiet.contains("--token"), "{quiet}");
 }
 
 #[test]
-fn a_token_that_is_refused_is_told_from_one_that_is_missing() {
+fn a_refused_token_and_a_missing_token_have_different_messages() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
@@ -230,11 +230,14 @@ fn a_token_that_is_refused_is_told_from_one_that_is_missing() {
     assert!(talk(&["--token", TOKEN], None).contains("(from --token)"));
     let header = talk(&["--header", "Authorization: Bearer 'x'"], Some(TOKEN));
     assert!(header.contains("(from --header)") && header.contains("has quotes"), "{header}");
-    assert!(header.contains("others on this machine can see `--header Authorization`"), "{header}");
+    assert!(
+        header.contains("other users of this machine can see `--header Authorization`"),
+        "{header}"
+    );
     for (arguments, variable, words) in [
-        (&[][..], Some(""), "`CALLGATE_TOKEN` is empty: the bridge goes without a token"),
-        (&["--token", ""], None, "`--token` is empty: the bridge goes without a token"),
-        (&["--path", "/?key=x"], None, "what follows `?` in `--path` is sent as it is"),
+        (&[][..], Some(""), "`CALLGATE_TOKEN` is empty: requests are sent without a token"),
+        (&["--token", ""], None, "`--token` is empty: requests are sent without a token"),
+        (&["--path", "/?key=x"], None, "the query of `--path` is sent with each request"),
     ] {
         let talk = talk(arguments, variable);
         assert!(talk.contains("WARN") && talk.contains(words), "{talk}");
@@ -242,10 +245,10 @@ fn a_token_that_is_refused_is_told_from_one_that_is_missing() {
 }
 
 #[test]
-fn a_token_that_is_made_for_the_demo_outlives_its_start() {
+fn a_token_created_for_the_demo_outlives_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let create = ["token", "create", "admin", "--database", "sqlite:callgate-demo.db"];
+    let create = ["token", "add", "admin", "--database", "sqlite:callgate-demo.db"];
     let token = dir.ok(&create).trim().to_owned();
     let expected = server.tools(&server.token("admin")).len();
     drop(server);
@@ -276,7 +279,7 @@ fn no_token_is_ever_printed() {
 }
 
 #[test]
-fn a_header_that_was_split_at_its_spaces_arrives_whole() {
+fn a_header_that_was_split_at_spaces_arrives_whole() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let (token, port) = (server.token("admin"), server.address().port().to_string());
@@ -288,7 +291,7 @@ fn a_header_that_was_split_at_its_spaces_arrives_whole() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_in_time() {
+fn a_server_that_is_down_is_an_error_within_the_time_limit() {
     let dir = TestDirectory::new();
     let port = fixed_port().to_string();
     let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
@@ -305,7 +308,7 @@ fn a_server_that_is_not_there_is_an_error_in_time() {
 }
 
 #[test]
-fn a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
+fn the_bridge_connects_to_a_server_that_starts_later_or_restarts() {
     let dir = TestDirectory::new();
     let listen = format!("127.0.0.1:{}", fixed_port());
     let serve = || Server::start(dir.command(&["serve", "--json", "--demo", "--listen", &listen]));
@@ -327,7 +330,7 @@ fn a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
 }
 
 #[test]
-fn it_goes_with_its_client_whatever_is_under_way() {
+fn the_bridge_ends_with_its_client_during_calls() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let mut bridge = to_demo(&dir, &server, &[]);
@@ -346,7 +349,7 @@ fn it_goes_with_its_client_whatever_is_under_way() {
 }
 
 #[test]
-fn it_stops_when_it_is_told_to() {
+fn the_bridge_stops_on_a_signal() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let mut bridge = to_demo(&dir, &server, &[]);
@@ -359,7 +362,7 @@ fn it_stops_when_it_is_told_to() {
 
 #[cfg(unix)]
 #[test]
-fn it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
+fn the_bridge_ends_when_its_parent_exits_and_its_input_stays_open() {
     let dir = TestDirectory::new();
     let made = Command::new("mkfifo").arg(dir.path("input")).status().unwrap();
     assert!(made.success());
@@ -380,7 +383,7 @@ fn it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
 }
 
 #[test]
-fn https_with_an_authority_of_ones_own() {
+fn https_with_a_private_certificate_authority() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let front = Front::secure(server.address());

@@ -20,7 +20,7 @@ fn dir() -> (TestDirectory, FakeService) {
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     dir.ok(&["section", "add", "pets"]);
     dir.ok(&["user", "add", "ada"]);
-    dir.ok(&["grant", "--user", "ada", "pets", "read"]);
+    dir.ok(&["grant", "set", "--user", "ada", "pets", "read"]);
     let get = ["method", "add", "pet.get", "--read-only", "--section", "pets:read"];
     dir.ok(&[&get[..], &["--param", "int $id", "--param", "bool $all = false"]].concat());
     dir.ok(&["method", "add", "pet.name", "--read-only"]);
@@ -35,7 +35,7 @@ impl TestDirectory {
 }
 
 #[test]
-fn a_tool_is_called_by_id_or_name_as_anybody_and_its_result_is_printed() {
+fn a_tool_is_called_by_id_or_name_and_its_result_is_printed() {
     let (dir, service) = dir();
     assert_eq!(dir.ok(&["call", "pet.name"]), "Rex\n", "a text as it is");
     assert_eq!(dir.ok(&["call", "pet_name", "{}"]), "Rex\n");
@@ -59,10 +59,10 @@ fn arguments_may_come_from_standard_input() {
 }
 
 #[test]
-fn the_caller_is_a_user_a_token_or_nobody() {
+fn the_caller_is_a_user_a_token_or_anonymous() {
     let (dir, _service) = dir();
     insta::assert_debug_snapshot!(dir.call(&["pet.get", r#"{"id": 1}"#]).failure());
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     let with = |token: &str| {
         let mut command = dir.command(&["call", "pet.get", r#"{"id": 1}"#]);
         CommandOutput(command.env("CALLGATE_TOKEN", token).output().unwrap())
@@ -73,12 +73,12 @@ fn the_caller_is_a_user_a_token_or_nobody() {
     assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
     let url = std::fs::read_to_string(dir.path("callgate.toml")).unwrap();
     dir.write("callgate.toml", &format!("require_auth = true\n{url}"));
-    assert!(dir.call(&["pet.name"]).failure().1.contains("callers need a token here"));
+    assert!(dir.call(&["pet.name"]).failure().1.contains("callers must have a token"));
     assert_eq!(dir.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_what_to_do() {
+fn errors_of_calls_have_hints() {
     let (dir, service) = dir();
     dir.ok(&["method", "add", "pet.secret", "--hidden"]);
     let before = service.log.requests().len();
@@ -105,7 +105,7 @@ fn what_goes_wrong_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_service_that_is_away_is_told_with_its_cause() {
+fn an_unavailable_service_is_reported_with_its_cause() {
     let (dir, _service) = dir();
     dir.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
     let (code, talk) = dir.call(&["pet.name"]).failure();
@@ -114,16 +114,16 @@ fn a_service_that_is_away_is_told_with_its_cause() {
 }
 
 #[test]
-fn an_older_revision_in_the_settings_is_no_hindrance() {
+fn calls_work_with_an_older_revision_in_the_settings() {
     let (dir, _service) = dir();
-    dir.ok(&["settings", "set", "mcp_protocol_version", "2024-11-05"]);
+    dir.ok(&["setting", "set", "mcp_protocol_version", "2024-11-05"]);
     assert_eq!(dir.ok(&["call", "pet.name"]), "Rex\n");
 }
 
 #[test]
-fn a_server_that_is_running_can_be_called_too() {
+fn a_running_server_can_be_called() {
     let (dir, _service) = dir();
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     let server = dir.serve(&[]);
     let url = format!("http://{}/mcp", server.address());
     // No registry is needed here.

@@ -37,7 +37,7 @@ impl Demo {
     /// Which offers no newer revision than this.
     fn up_to(newest: &str) -> Self {
         let demo = Self::new();
-        let cap = ["settings", "set", "mcp_protocol_version", newest];
+        let cap = ["setting", "set", "mcp_protocol_version", newest];
         demo.dir.ok(&[&cap[..], &["--database", DATABASE]].concat());
         demo.server.until("the cap counts", |server| {
             let found = server.get("", "/.well-known/mcp.json").json();
@@ -49,8 +49,8 @@ impl Demo {
     fn new() -> Self {
         let dir = TestDirectory::new();
         let server = dir.serve(&["--demo"]);
-        dir.ok(&["settings", "set", "mcp_page_size", "2", "--database", DATABASE]);
-        let token = dir.ok(&["token", "create", "reader", "--database", DATABASE]);
+        dir.ok(&["setting", "set", "mcp_page_size", "2", "--database", DATABASE]);
+        let token = dir.ok(&["token", "add", "reader", "--database", DATABASE]);
         server.until("the setting counts", |server| {
             let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
             let reply = server.request("POST /mcp", token.trim(), body).json();
@@ -60,7 +60,7 @@ impl Demo {
     }
 
     fn grant_more(&self) {
-        let grant = ["grant", "--role", "reader", "user_management", "read"];
+        let grant = ["grant", "set", "--role", "reader", "user_management", "read"];
         self.dir.ok(&[&grant[..], &["--database", DATABASE]].concat());
     }
 }

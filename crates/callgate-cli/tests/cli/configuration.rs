@@ -73,7 +73,7 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
 }
 
 #[test]
-fn the_preset_festi_has_its_tables_settings_and_needs_a_token() {
+fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.start["require_auth"], true);
@@ -83,7 +83,7 @@ fn the_preset_festi_has_its_tables_settings_and_needs_a_token() {
         "INSERT INTO festi_sections (caption, ident, mask) VALUES ('C', 'content', '6')",
     );
     // Other commands find the tables without being told.
-    let settings = dir.ok(&["settings", "get"]);
+    let settings = dir.ok(&["setting", "list"]);
     assert_eq!(
         settings,
         "mcp_protocol_version=2025-06-18\nmcp_server_name=festi-mcp\nmcp_server_version=1.0.0\n\
@@ -91,19 +91,19 @@ fn the_preset_festi_has_its_tables_settings_and_needs_a_token() {
     );
     assert!(dir.ok(&["section", "list"]).contains("content"));
     dir.ok(&["user", "add", "ada"]);
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     server.until("the token counts", |server| {
         server.get(token.trim(), "/mcp/tools/list").status == 200
     });
     drop(server);
     // A preset writes only what is absent.
-    dir.ok(&["settings", "set", "mcp_server_name", "mine"]);
+    dir.ok(&["setting", "set", "mcp_server_name", "mine"]);
     let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.get("", "/.well-known/mcp.json").json()["name"], "mine");
 }
 
 #[test]
-fn the_preset_drupal_serves_what_is_marked() {
+fn the_preset_drupal_serves_only_marked_methods() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--preset", "drupal"]);
     dir.sql(
@@ -114,7 +114,7 @@ fn the_preset_drupal_serves_what_is_marked() {
 }
 
 #[test]
-fn and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
+fn invalid_settings_are_refused() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     let failures: Vec<_> = [
@@ -122,15 +122,15 @@ fn and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
         ["mcp_tools_prefix", "a::b"],
         ["mcp_nothing", "x"],
     ]
-    .map(|[key, value]| dir.run(&["settings", "set", key, value]).failure())
+    .map(|[key, value]| dir.run(&["setting", "set", key, value]).failure())
     .into();
     insta::assert_debug_snapshot!(failures);
-    assert_eq!(dir.ok(&["settings", "get", "mcp_tools_prefix"]), "\n");
-    assert_eq!(json!(dir.run(&["settings", "get", "mcp_nothing"]).failure().0), 1);
+    assert_eq!(dir.ok(&["setting", "show", "mcp_tools_prefix"]), "\n");
+    assert_eq!(json!(dir.run(&["setting", "show", "mcp_nothing"]).failure().0), 2);
 }
 
 #[test]
-fn a_database_is_a_text_or_a_table() {
+fn a_database_is_a_string_or_a_table() {
     let dir = TestDirectory::new();
     let database = "[database]\nurl = \"sqlite:table.db\"\nmax_connections = 2\n\
                     statement_timeout_seconds = 3\nload_timeout_seconds = 4\n";
@@ -151,7 +151,7 @@ fn a_database_is_a_text_or_a_table() {
 }
 
 #[test]
-fn a_password_in_the_command_line_is_warned_of_and_not_shown() {
+fn a_password_on_the_command_line_causes_a_warning_without_it() {
     let dir = TestDirectory::new();
     let with = "mysql://ada:hunter2@127.0.0.1:1/db";
     let mut told = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) fn source() -> TestDirectory {
     ok(&["migrate"]);
     ok(&["section", "add", "content", "--caption", "Content 😀"]);
     ok(&["user", "add", "ada", "--role", "editors"]);
-    ok(&["grant", "content", "write", "--role", "editors"]);
+    ok(&["grant", "set", "content", "write", "--role", "editors"]);
     ok(&["method", "add", "article.get", "--param", "int $id", "--section", "content:read"]);
     dir
 }
@@ -33,7 +33,7 @@ fn a_registry_is_copied_and_compared() {
     insta::assert_snapshot!(format!("{}----\n{}", ran.stdout(), ran.stderr()));
     let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:to.db"), export("sqlite:from.db"));
-    assert!(dir.run(&copy).stderr().ends_with("sqlite:to.db had all of it\n"));
+    assert!(dir.run(&copy).stderr().ends_with("sqlite:to.db was complete already\n"));
     dir.ok(&["user", "add", "bob", "--database", "sqlite:to.db"]);
     let refused = [
         dir.run(&copy).failure(),
@@ -80,7 +80,7 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
 }
 
 #[test]
-fn what_migrating_would_do_is_printed_and_not_done() {
+fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     let dir = TestDirectory::new();
     let ran = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
     assert!(ran.0.status.success());

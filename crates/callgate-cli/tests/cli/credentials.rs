@@ -32,12 +32,12 @@ fn told(server: &Server, token: &str) -> Option<String> {
 }
 
 #[test]
-fn a_credential_counts_and_ends_while_the_server_runs() {
+fn credentials_are_set_and_removed_while_the_server_runs() {
     let service = Service::start();
     let dir = dir(&service);
     let set = dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n");
     assert!(set.0.status.success(), "{}", set.stderr());
-    let tokens = ["ada", "bob"].map(|user| dir.ok(&["token", "create", user]).trim().to_owned());
+    let tokens = ["ada", "bob"].map(|user| dir.ok(&["token", "add", user]).trim().to_owned());
     let [ada, bob] = &tokens;
     let server = dir.serve(&[]);
     assert_eq!(told(&server, ada), None);
@@ -45,7 +45,7 @@ fn a_credential_counts_and_ends_while_the_server_runs() {
     assert!(told(&server, "").unwrap().contains("you are anonymous"));
     assert_eq!(service.seen().len(), 1, "nothing was sent for the others");
     dir.write("bob.txt", "s3cret");
-    dir.ok(&["credential", "set", "bob", "default", "--file", "bob.txt"]);
+    dir.ok(&["credential", "set", "bob", "default", "--secret-file", "bob.txt"]);
     server.until("bob has one", |server| told(server, bob).is_none());
     dir.ok(&["credential", "remove", "ada", "default"]);
     server.until("ada has none", |server| told(server, ada).is_some());
@@ -55,7 +55,7 @@ fn a_credential_counts_and_ends_while_the_server_runs() {
 }
 
 #[test]
-fn credentials_are_listed_without_their_secrets_and_what_is_wrong_is_told() {
+fn credentials_are_listed_without_secrets_and_errors_are_reported() {
     let dir = dir(&Service::start());
     let others_read = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(dir.path("callgate.db"), others_read).unwrap();
@@ -69,7 +69,7 @@ fn credentials_are_listed_without_their_secrets_and_what_is_wrong_is_told() {
     }
     for arguments in [
         &["credential", "set", "eve", "default"][..],
-        &["credential", "set", "ada", "default", "--file", "none.txt"],
+        &["credential", "set", "ada", "default", "--secret-file", "none.txt"],
         &["credential", "remove", "bob", "default"],
     ] {
         talk.push(dir.run_with(arguments, "").stderr());

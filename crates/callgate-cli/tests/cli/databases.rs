@@ -30,7 +30,7 @@ fn run(mut command: Command, password: &str) -> CommandOutput {
 }
 
 #[test]
-fn two_servers_that_start_at_once_make_one_registry() {
+fn two_servers_that_start_at_once_create_one_registry() {
     let dir = TestDirectory::new();
     for (database, _) in databases() {
         let url = database.database().url;
@@ -50,7 +50,7 @@ fn two_servers_that_start_at_once_make_one_registry() {
 }
 
 #[test]
-fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
+fn a_user_who_may_not_change_tables_serves_an_existing_registry() {
     for (database, grants) in databases() {
         let dir = TestDirectory::new();
         let (there, empty) = (database.database(), database.database());
@@ -66,7 +66,7 @@ fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
         };
         assert!(ran(&["migrate"]).stderr().ends_with("is up to date\n"));
         ran(&["user", "add", "ada", "--role", "editors"]);
-        ran(&["token", "create", "ada"]);
+        ran(&["token", "add", "ada"]);
         let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
         command.env("CALLGATE_DATABASE", &url).env("CALLGATE_DATABASE_PASSWORD", "hunter2");
         assert_eq!(Server::start(command).get("", "/readyz").status, 200);
@@ -80,7 +80,7 @@ fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
 }
 
 #[test]
-fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
+fn errors_of_databases_have_hints() {
     for (database, _) in databases() {
         let dir = TestDirectory::new();
         let url = url_of(&database.database().url, "callgate");
@@ -102,7 +102,7 @@ fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_registry_goes_round_all_databases_also_with_a_kill_in_the_middle() {
+fn a_registry_is_copied_through_all_databases_despite_a_kill() {
     let dir = super::copy::source();
     dir.sql("from.db", super::copy::TOKENS);
     dir.write("password", "s3cret:/@%\n");
@@ -128,7 +128,11 @@ fn a_registry_goes_round_all_databases_also_with_a_kill_in_the_middle() {
     }
     assert!(interrupted > 0, "each copy was faster than its kill");
     let compared = dir.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
-    assert!(compared.stderr().ends_with("sqlite:back.db had all of it\n"), "{}", compared.stderr());
+    assert!(
+        compared.stderr().ends_with("sqlite:back.db was complete already\n"),
+        "{}",
+        compared.stderr()
+    );
     let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:back.db"), export("sqlite:from.db"));
 }

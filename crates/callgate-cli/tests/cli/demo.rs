@@ -44,7 +44,7 @@ fn two_users_see_and_do_different_things() {
 }
 
 #[test]
-fn what_is_created_is_there_on_the_next_call() {
+fn a_created_article_is_listed_by_the_next_call() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
@@ -89,13 +89,14 @@ fn every_method_answers_as_described() {
 }
 
 #[test]
-fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
+fn each_start_replaces_the_tokens_and_keeps_changes() {
     let dir = TestDirectory::new();
     let first = dir.serve(&["--demo"]);
     let old = first.token("reader");
-    let own = dir.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+    let own = dir.ok(&["token", "add", "reader", "--database", "sqlite:callgate-demo.db"]);
     dir.ok(&[
         "grant",
+        "set",
         "--role",
         "reader",
         "content",
@@ -112,7 +113,7 @@ fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
 }
 
 #[test]
-fn sections_that_code_names_are_there_after_each_start() {
+fn sections_of_code_exist_after_each_start() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
     dir.sql("callgate-demo.db", "DELETE FROM sections WHERE ident = 'system'");
@@ -124,7 +125,7 @@ fn sections_that_code_names_are_there_after_each_start() {
 }
 
 #[test]
-fn the_demo_takes_no_registry_that_it_did_not_make() {
+fn the_demo_refuses_a_registry_that_it_did_not_create() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate", "--database", "sqlite:mine.db"]);
     dir.ok(&["user", "add", "ada", "--database", "sqlite:mine.db"]);
@@ -134,7 +135,7 @@ fn the_demo_takes_no_registry_that_it_did_not_make() {
 }
 
 #[test]
-fn start_up_says_where_it_listens_and_what_to_try() {
+fn the_start_of_the_demo_prints_address_tokens_and_examples() {
     use std::io::{BufRead as _, BufReader};
     let dir = TestDirectory::new();
     let mut child = dir

@@ -95,11 +95,11 @@ fn manual_changes_are_kept_and_reported() {
     let all = ["pet.a", "pet.b", "pet.c", "pet.d", "pet.e"];
     let of = |text: &str| document(&all.iter().map(|id| reading(id, text)).collect());
     dir.import(&of("One."), &["--section", "pets:read"]);
-    dir.ok(&["method", "edit", "pet.a", "--title", "Mine"]);
-    dir.ok(&["method", "edit", "pet.b", "--description", "Mine."]);
-    dir.ok(&["method", "edit", "pet.c", "--destructive"]);
-    dir.ok(&["method", "edit", "pet.d", "--section", "vet:execute"]);
-    dir.ok(&["method", "edit", "pet.e", "--hidden"]);
+    dir.ok(&["method", "set", "pet.a", "--title", "Mine"]);
+    dir.ok(&["method", "set", "pet.b", "--description", "Mine."]);
+    dir.ok(&["method", "set", "pet.c", "--destructive"]);
+    dir.ok(&["method", "set", "pet.d", "--section", "vet:execute"]);
+    dir.ok(&["method", "set", "pet.e", "--hidden"]);
     let said = dir.import(&of("Two."), &["--section", "pets:read"]);
     insta::assert_snapshot!(said, @"
     kept     pet.a: title, changed by hand
@@ -229,9 +229,9 @@ fn safety_is_guessed_and_never_read_only_if_unsure() {
         ["read_only", "destructive", "unknown", "read_only"]
     );
     assert_eq!(dir.tool("pet.feed")["annotations"]["destructiveHint"], true);
-    let is_marked = |id: &str| dir.ok(&["method", "show", id]).contains("a guess of the import");
+    let is_marked = |id: &str| dir.ok(&["method", "show", id]).contains("guessed by the import");
     assert!(is_marked("pet.get") && is_marked("pet.delete") && !is_marked("pet.poke"));
-    dir.ok(&["method", "edit", "pet.get", "--destructive"]);
+    dir.ok(&["method", "set", "pet.get", "--destructive"]);
     assert!(!is_marked("pet.get"), "a person said it");
 }
 
@@ -263,6 +263,6 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
 fn a_registry_of_an_older_version_is_refused() {
     let dir = registry();
     dir.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
-    insta::assert_debug_snapshot!(dir.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
-    insta::assert_debug_snapshot!(dir.run(&["migrate"]).failure().1, @r#""callgate: cannot prepare the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
+    insta::assert_debug_snapshot!(dir.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: copy it to a database of another kind with the build that created it (`callgate registry copy`), and from there to a new file with this one; an export contains methods only\n""#);
+    insta::assert_debug_snapshot!(dir.run(&["migrate"]).failure().1, @r#""callgate: cannot migrate the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: copy it to a database of another kind with the build that created it (`callgate registry copy`), and from there to a new file with this one; an export contains methods only\n""#);
 }

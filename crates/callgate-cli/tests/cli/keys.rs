@@ -1,4 +1,4 @@
-//! The keys that sessions are signed with, looked at and replaced with `callgate keys`.
+//! The keys that sessions are signed with, looked at and replaced with `callgate key`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::support::TestDirectory;
 
 /// Number and state of each key.
 fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
-    let lines = dir.ok(&["keys", "list", "--json", "--database", DATABASE]);
+    let lines = dir.ok(&["key", "list", "--json", "--database", DATABASE]);
     let key = |line: &str| {
         let key: Value = serde_json::from_str(line).unwrap();
         (key["id"].as_i64().unwrap(), key["state"].as_str().unwrap().to_owned())
@@ -16,13 +16,13 @@ fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_new_key_is_announced_and_sessions_stay_good() {
+fn a_new_key_is_announced_and_sessions_stay_valid() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
     let session = initialize(&server, &token);
     assert_eq!(keys(&dir), [(1, "signs".to_owned())]);
-    let rotated = dir.run(&["keys", "rotate", "--database", DATABASE]);
+    let rotated = dir.run(&["key", "rotate", "--database", DATABASE]);
     assert!(rotated.stderr().contains("key 2 signs from"), "{}", rotated.stderr());
     assert_eq!(keys(&dir), [(2, "announced".to_owned()), (1, "signs".to_owned())]);
     server.until("it signs", |_| {
@@ -38,32 +38,32 @@ fn a_new_key_is_announced_and_sessions_stay_good() {
 }
 
 #[test]
-fn a_key_of_a_clock_that_was_wrong_can_be_replaced() {
+fn a_key_with_a_creation_time_in_the_future_can_be_replaced() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate", "--database", DATABASE]);
     let sql = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
                VALUES ('session', 'aa', 4102444800, 0)";
     dir.sql(DATABASE.trim_start_matches("sqlite:"), sql);
-    insta::assert_debug_snapshot!(dir.run(&["keys", "rotate", "--database", DATABASE]).failure());
+    insta::assert_debug_snapshot!(dir.run(&["key", "rotate", "--database", DATABASE]).failure());
     assert_eq!(keys(&dir), [(1, "signs".to_owned())]);
-    dir.ok(&["keys", "rotate", "--now", "--database", DATABASE]);
+    dir.ok(&["key", "rotate", "--now", "--database", DATABASE]);
     assert_eq!(keys(&dir), [(2, "signs".to_owned())]);
 }
 
 #[test]
-fn a_key_that_leaked_is_replaced_at_once() {
+fn a_leaked_key_is_replaced_at_once() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
     let session = initialize(&server, &token);
-    let rotated = dir.run(&["keys", "rotate", "--now", "--database", DATABASE]);
+    let rotated = dir.run(&["key", "rotate", "--now", "--database", DATABASE]);
     insta::assert_snapshot!(rotated.stderr());
     server.until("what it signed is over", |server| {
         in_session(server, "POST", &session, &token, PING).status == 404
     });
     let new = initialize(&server, &token);
     assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
-    let listed = dir.ok(&["keys", "list", "--database", DATABASE]);
+    let listed = dir.ok(&["key", "list", "--database", DATABASE]);
     assert!(listed.contains("signs") && listed.lines().count() == 2, "{listed}");
     let is_hexadecimal =
         |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());

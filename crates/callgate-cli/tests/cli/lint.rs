@@ -38,7 +38,7 @@ const GOOD_INPUT: &str =
     r#"{"type":"object","properties":{"id":{"type":"integer","description":"Which."}}}"#;
 
 #[test]
-fn a_registry_without_faults_is_told_so() {
+fn a_registry_without_problems_is_reported() {
     let dir = registry();
     dir.add("pet.get", &GOOD);
     let ran = dir.lint(&["--strict"]);
@@ -47,7 +47,7 @@ fn a_registry_without_faults_is_told_so() {
 }
 
 #[test]
-fn what_is_wrong_is_told_by_tool_with_what_to_do() {
+fn problems_are_listed_by_tool_with_hints() {
     let dir = registry();
     dir.add("pet.get", &GOOD);
     dir.add("2fa.check", &["--param", "int $code"]);
@@ -69,7 +69,7 @@ fn what_is_wrong_is_told_by_tool_with_what_to_do() {
 }
 
 #[test]
-fn a_client_is_told_what_it_refuses_and_nothing_of_others() {
+fn only_rules_of_the_given_client_are_checked() {
     let dir = registry();
     dir.add(&"n".repeat(52), &GOOD);
     let clients = |more: &[&str]| -> Vec<Value> {
@@ -80,7 +80,7 @@ fn a_client_is_told_what_it_refuses_and_nothing_of_others() {
     assert_eq!(clients(&["--client", "gemini", "--client", "generic"]), Vec::<Value>::new());
     assert_eq!(dir.lint(&["--client", "generic"]).0.status.code(), Some(0));
     assert_eq!(clients(&["--server-name", "petpet"]), [json!(["claude"])]);
-    dir.ok(&["settings", "set", "mcp_server_name", "p"]);
+    dir.ok(&["setting", "set", "mcp_server_name", "p"]);
     assert_eq!(clients(&[]), Vec::<Value>::new(), "the names of server and tool count together");
     let (code, talk) = dir.lint(&["--client", "emacs"]).failure();
     assert_eq!(code, 2);
@@ -88,40 +88,40 @@ fn a_client_is_told_what_it_refuses_and_nothing_of_others() {
 }
 
 #[test]
-fn the_prefix_counts_too() {
+fn the_length_of_a_name_includes_the_prefix() {
     let dir = registry();
     dir.add(&"n".repeat(40), &GOOD);
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
-    dir.ok(&["settings", "set", "mcp_tools_prefix", "FESTI_MCP_FOR_ALL"]);
+    dir.ok(&["setting", "set", "mcp_tools_prefix", "FESTI_MCP_FOR_ALL"]);
     assert_eq!(dir.codes(&[]), ["name-length", "name-length"]);
 }
 
 #[test]
-fn warnings_fail_only_where_they_are_to() {
+fn warnings_fail_only_if_strict() {
     let dir = registry();
     dir.add("pet.get", &["--read-only", "--input-schema", GOOD_INPUT]);
     assert_eq!(dir.codes(&[]), ["no-description"]);
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
     let ran = dir.lint(&["--strict"]);
     assert_eq!(ran.0.status.code(), Some(1));
-    assert_eq!(ran.stderr(), "callgate: 1 warning, and `--strict` takes none\n");
+    assert_eq!(ran.stderr(), "callgate: 1 warning, and `--strict` allows none\n");
 }
 
 #[test]
-fn what_is_found_often_is_folded_and_all_of_it_can_be_seen() {
+fn repeated_problems_are_omitted_unless_all_are_requested() {
     let dir = registry();
     for number in 0..12 {
         dir.add(&format!("pet.get{number}"), &["--read-only", "--input-schema", GOOD_INPUT]);
     }
     let ran = dir.lint(&[]);
     insta::assert_snapshot!(ran.stdout());
-    assert!(ran.stderr().contains("`--all` shows them"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("`--all` and `--json` print all problems"), "{}", ran.stderr());
     assert_eq!(dir.lint(&["--all"]).stdout().matches("warning  no description").count(), 12);
     assert_eq!(dir.codes(&[]).len(), 12);
 }
 
 #[test]
-fn a_user_is_told_of_the_tools_that_they_see() {
+fn only_tools_of_the_given_user_are_checked() {
     let dir = registry();
     dir.ok(&["section", "add", "pets"]);
     dir.ok(&["user", "add", "ada"]);
@@ -129,13 +129,13 @@ fn a_user_is_told_of_the_tools_that_they_see() {
     dir.add("pet.closed", &["--read-only", "--section", "pets:read"]);
     assert_eq!(dir.codes(&[]), ["no-description"]);
     assert_eq!(dir.codes(&["--user", "ada"]), Vec::<String>::new());
-    dir.ok(&["grant", "--user", "ada", "pets", "read"]);
+    dir.ok(&["grant", "set", "--user", "ada", "pets", "read"]);
     assert_eq!(dir.codes(&["--user", "ada"]), ["no-description"]);
     assert!(dir.lint(&["--user", "bob"]).failure().1.contains("there is no user `bob`"));
 }
 
 #[test]
-fn a_guessed_safety_is_noted_until_somebody_says_it() {
+fn a_guessed_safety_is_noted_until_it_is_set() {
     let dir = registry();
     let get = json!({"name": "pet.get", "description": "A pet.", "params": [], "result": {"name": "pet"}});
     let document =
@@ -143,12 +143,12 @@ fn a_guessed_safety_is_noted_until_somebody_says_it() {
     dir.write("pets.json", &document.to_string());
     dir.ok(&["import", "openrpc", "pets.json"]);
     assert_eq!(dir.codes(&[]), ["guessed-safety"]);
-    dir.ok(&["method", "edit", "pet.get", "--destructive"]);
+    dir.ok(&["method", "set", "pet.get", "--destructive"]);
     assert_eq!(dir.codes(&[]), Vec::<String>::new());
 }
 
 #[test]
-fn rows_that_name_what_is_not_there_are_noted() {
+fn rows_that_refer_to_missing_rows_are_noted() {
     let dir = registry();
     dir.sql(
         "callgate.db",
@@ -177,13 +177,13 @@ fn nothing_is_written() {
 }
 
 #[test]
-fn an_upstream_that_is_wrong_is_a_warning() {
+fn an_invalid_upstream_is_a_warning() {
     let dir = registry();
     dir.ok(&["upstream", "set", "shop", "url=http://127.0.0.1:9/"]);
     dir.sql("callgate.db", "UPDATE callgate_upstreams SET config = '{nope'");
     let said = dir.ok(&["lint"]);
     assert!(
-        said.contains("upstream `shop` is quarantined: its `config` is no JSON object"),
+        said.contains("upstream `shop` is quarantined: its `config` is not a JSON object"),
         "{said}"
     );
 }

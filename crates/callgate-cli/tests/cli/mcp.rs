@@ -31,11 +31,11 @@ pub(super) fn in_session(
 
 /// A token that a new start of the demo does not revoke.
 pub(super) fn lasting_token(dir: &TestDirectory) -> String {
-    dir.ok(&["token", "create", "reader", "--database", DATABASE]).trim().to_owned()
+    dir.ok(&["token", "add", "reader", "--database", DATABASE]).trim().to_owned()
 }
 
 #[test]
-fn a_session_outlives_its_server_and_is_good_on_a_second_one() {
+fn a_session_outlives_its_server_and_is_valid_on_another() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
@@ -88,7 +88,7 @@ fn a_call_is_cancelled_through_another_server() {
 }
 
 #[test]
-fn a_stream_ends_when_its_token_is_revoked_and_holds_up_no_stop() {
+fn a_stream_ends_with_its_token_and_does_not_delay_a_stop() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = lasting_token(&dir);
@@ -134,7 +134,7 @@ fn lines(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, 
 }
 
 #[test]
-fn stdio_is_the_user_of_the_token_and_says_nothing_but_messages() {
+fn stdio_serves_the_user_of_the_token_and_prints_only_messages() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
     let token = lasting_token(&dir);
@@ -152,7 +152,7 @@ fn stdio_is_the_user_of_the_token_and_says_nothing_but_messages() {
 }
 
 #[test]
-fn stdio_does_not_revoke_the_tokens_of_a_demo_that_runs() {
+fn stdio_keeps_the_tokens_of_a_running_demo() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let reader = server.token("reader");
@@ -161,7 +161,7 @@ fn stdio_does_not_revoke_the_tokens_of_a_demo_that_runs() {
 }
 
 #[test]
-fn stdio_lets_calls_finish_when_it_is_told_to_stop() {
+fn stdio_finishes_calls_on_a_signal() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
     let token = lasting_token(&dir);
@@ -186,7 +186,7 @@ fn stdio_lets_calls_finish_when_it_is_told_to_stop() {
 }
 
 #[test]
-fn stdio_stops_when_it_is_told_to() {
+fn stdio_stops_on_a_signal() {
     let dir = TestDirectory::new();
     let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -25,7 +25,7 @@ fn serve(dir: &TestDirectory) -> Server {
 }
 
 #[test]
-fn an_upstream_comes_changes_and_goes_while_the_server_runs() {
+fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
     let (first, second) = (Service::start(), Service::start());
     let dir = place_with_a_method("");
     let server = serve(&dir);
@@ -44,7 +44,7 @@ fn an_upstream_comes_changes_and_goes_while_the_server_runs() {
 }
 
 #[test]
-fn a_row_that_is_wrong_is_quarantined_and_the_others_serve_on() {
+fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     let service = Service::start();
     let dir = place_with_a_method("");
     set(&dir, &service, &[]);
@@ -62,19 +62,21 @@ fn a_row_that_is_wrong_is_quarantined_and_the_others_serve_on() {
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
     for said in [
-        "upstream `odd` is quarantined: expected a text",
-        "upstream `text` is quarantined: its `config` is no JSON object",
+        "upstream `odd` is quarantined: expected a string",
+        "upstream `text` is quarantined: its `config` is not a JSON object",
         "upstream `local` of the registry does not count",
     ] {
         assert!(log.contains(said), "{said}: {log}");
     }
-    assert!(dir.ok(&["upstream", "list"]).contains("quarantined: its `config` is no JSON object"));
+    assert!(
+        dir.ok(&["upstream", "list"]).contains("quarantined: its `config` is not a JSON object")
+    );
     let listed = dir.ok(&["upstream", "list", "--json"]);
     insta::assert_snapshot!(listed.replace(&service.address.to_string(), "ADDRESS"));
 }
 
 #[test]
-fn a_name_that_the_file_has_too_is_the_files() {
+fn an_upstream_of_the_file_overrides_that_of_the_registry() {
     let service = Service::start();
     let dir = place_with_a_method(&format!(
         "[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
@@ -83,7 +85,7 @@ fn a_name_that_the_file_has_too_is_the_files() {
     ));
     let added = dir.run(&["upstream", "set", "default", "url=http://localhost:1/"]);
     assert!(
-        added.stderr().contains("the file has an upstream `default` too"),
+        added.stderr().contains("the configuration file also has an upstream `default`"),
         "{}",
         added.stderr()
     );
@@ -92,7 +94,7 @@ fn a_name_that_the_file_has_too_is_the_files() {
     server.signal("-TERM");
     assert!(server.wait_for_exit().1.contains("upstream `default` of the registry does not count"));
     let listed = dir.ok(&["upstream", "list", "--json"]);
-    assert!(listed.contains("the file has one of this name"), "{listed}");
+    assert!(listed.contains("overridden by the upstream of the configuration file"), "{listed}");
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
         "basic_user": "gate",
         "basic_password": "s3cret",
     });
-    let set = dir.run_with(&["upstream", "set", "default", "--json"], &whole.to_string());
+    let set = dir.run_with(&["upstream", "set", "default", "-"], &whole.to_string());
     assert_eq!(set.stderr(), "set upstream `default`\n");
     dir.ok(&["upstream", "set", "default", "max_concurrent=5", "pass_caller.role=X-Role"]);
     dir.ok(&["upstream", "set", "default", "basic_user=", "basic_password=", "members.auth="]);
@@ -118,12 +120,12 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
 }
 
 #[test]
-fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
+fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     dir.ok(&["user", "add", "ada"]);
     let set =
         |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
-    let note = "1 credentials of users for `shop` are for this server now";
+    let note = "1 credentials of users for `shop` are sent to this server now";
     assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
     for name in ["shop", "filed"] {
         dir.run_with(&["credential", "set", "ada", name], "s3cret").stdout();
@@ -150,7 +152,7 @@ fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
 }
 
 #[test]
-fn what_may_be_a_secret_on_a_command_line_is_told() {
+fn a_secret_on_the_command_line_causes_a_note() {
     let dir = place_with_a_method("");
     for (value, is_told) in [
         ("url=http://localhost/?key=s3cret", true),
@@ -176,7 +178,7 @@ fn what_may_be_a_secret_on_a_command_line_is_told() {
         let ran = dir.run(&[&base[..], &[value]].concat());
         assert!(ran.0.status.success(), "{value}: {}", ran.stderr());
         assert_eq!(
-            ran.stderr().contains("on a command line"),
+            ran.stderr().contains("can see the command line"),
             is_told,
             "{value}: {}",
             ran.stderr()
@@ -186,7 +188,7 @@ fn what_may_be_a_secret_on_a_command_line_is_told() {
 }
 
 #[test]
-fn what_is_no_upstream_is_not_written() {
+fn invalid_upstreams_are_not_stored() {
     let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     let mut talk = Vec::new();
     for arguments in [

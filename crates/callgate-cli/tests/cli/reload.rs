@@ -11,7 +11,7 @@ fn has(server: &Server, tool: &str) -> bool {
 }
 
 #[test]
-fn a_method_by_plain_sql_is_served_without_a_restart() {
+fn a_method_inserted_by_sql_is_served_without_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     assert!(server.tools("").is_empty());
@@ -36,55 +36,55 @@ fn a_method_by_plain_sql_is_served_without_a_restart() {
 }
 
 #[test]
-fn grants_tokens_and_masks_are_live() {
+fn changes_of_grants_tokens_and_masks_apply_at_once() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let database = ["--database", "sqlite:callgate-demo.db"];
     let run = |arguments: &[&str]| dir.ok(&[arguments, &database].concat());
     let reader = server.token("reader");
     let sees = |server: &Server, tool: &str| server.tools(&reader).contains(&tool.to_owned());
-    run(&["grant", "--user", "reader", "content", "write"]);
+    run(&["grant", "set", "--user", "reader", "content", "write"]);
     server.until("the grant counts", |server| sees(server, "content.article.create"));
-    run(&["grant", "--user", "reader", "content", "none"]);
+    run(&["grant", "set", "--user", "reader", "content", "none"]);
     server.until("a user's 0 denies", |server| !sees(server, "report.projects"));
-    run(&["grant", "--user", "reader", "content", "read"]);
+    run(&["grant", "set", "--user", "reader", "content", "read"]);
     server.until("the grant is back", |server| sees(server, "report.projects"));
     dir.sql(
         "callgate-demo.db",
         "UPDATE section_actions SET mask = 6 WHERE method = 'report.projects'",
     );
     server.until("the mask counts", |server| !sees(server, "report.projects"));
-    let own = run(&["token", "create", "admin"]);
+    let own = run(&["token", "add", "admin"]);
     server.until("the token counts", |server| {
         server.get(own.trim(), "/mcp/tools/list").status == 200
     });
     let id = run(&["token", "list"]).lines().last().unwrap().split(' ').next().unwrap().to_owned();
-    run(&["token", "revoke", &id]);
+    run(&["token", "remove", &id]);
     server.until("the token is gone", |server| {
         server.get(own.trim(), "/mcp/tools/list").status == 401
     });
 }
 
 #[test]
-fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
+fn a_new_token_is_valid_at_once_and_an_unknown_one_is_refused() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     for _ in 0..3 {
-        let token = dir.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+        let token = dir.ok(&["token", "add", "reader", "--database", "sqlite:callgate-demo.db"]);
         assert_eq!(server.tools(token.trim()).len(), 5);
     }
     assert_eq!(server.get("cg_unknown", "/mcp/tools/list").status, 401);
 }
 
 #[test]
-fn settings_are_live_and_a_bad_value_changes_nothing() {
+fn changes_of_settings_apply_at_once_and_invalid_values_are_ignored() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     let name = |server: &Server| server.get("", "/.well-known/mcp.json").json()["name"].clone();
-    dir.ok(&["settings", "set", "mcp_server_name", "acme"]);
+    dir.ok(&["setting", "set", "mcp_server_name", "acme"]);
     server.until("the name changes", |server| name(server) == "acme");
     dir.sql(DB, "UPDATE settings SET value = '' WHERE name = 'mcp_server_name'");
-    dir.ok(&["settings", "set", "mcp_server_version", "7"]);
+    dir.ok(&["setting", "set", "mcp_server_version", "7"]);
     server.until("another setting changes", |server| {
         server.get("", "/.well-known/mcp.json").json()["version"] == "7"
     });
@@ -134,7 +134,7 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_registry_that_cannot_be_read_leaves_what_was_read_last() {
+fn the_last_catalog_is_served_while_the_registry_cannot_be_read() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     dir.ok(&["method", "add", "kept"]);
@@ -148,7 +148,7 @@ fn a_registry_that_cannot_be_read_leaves_what_was_read_last() {
 }
 
 #[test]
-fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
+fn an_unreadable_catalog_is_reported_while_grants_still_apply() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let status = |server: &Server| server.get("", "/readyz").json()["status"].clone();
@@ -159,6 +159,7 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
     assert_eq!(server.tools(&reader).len(), 5, "the last good catalog");
     dir.ok(&[
         "grant",
+        "set",
         "--user",
         "reader",
         "content",
@@ -175,7 +176,7 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
 }
 
 #[test]
-fn a_method_that_is_closed_to_everybody_is_told_in_the_log() {
+fn a_method_that_nobody_may_call_is_logged() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(
@@ -189,7 +190,7 @@ fn a_method_that_is_closed_to_everybody_is_told_in_the_log() {
 }
 
 #[test]
-fn a_replaced_database_is_told() {
+fn a_replaced_database_is_reported() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     // Made aside: what the old one has beside its file is not for the new one.
@@ -199,7 +200,7 @@ fn a_replaced_database_is_told() {
 }
 
 #[test]
-fn a_catalog_is_never_made_of_half_of_its_rows() {
+fn a_catalog_is_never_built_from_part_of_its_rows() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
@@ -215,7 +216,7 @@ fn a_catalog_is_never_made_of_half_of_its_rows() {
 }
 
 #[test]
-fn tool_names_are_remembered_in_the_registry() {
+fn tool_names_are_stored_in_the_registry() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");

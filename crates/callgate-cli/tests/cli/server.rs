@@ -8,7 +8,7 @@ use super::http_client::HttpResponse;
 use super::support::TestDirectory;
 
 #[test]
-fn it_listens_beyond_this_machine_only_when_told_how() {
+fn other_machines_are_served_only_with_a_decision_about_tokens() {
     let dir = TestDirectory::new();
     let ran = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
     insta::assert_debug_snapshot!(ran.failure());
@@ -39,7 +39,7 @@ fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize
 }
 
 #[test]
-fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
+fn a_request_in_progress_finishes_on_a_stop() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = server.token("admin");
@@ -59,7 +59,7 @@ fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
 }
 
 #[test]
-fn requests_that_do_not_finish_are_cut_off_within_the_limit() {
+fn requests_are_aborted_after_the_shutdown_timeout() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "shutdown_timeout_seconds = 1\n");
     let server = dir.serve(&[]);
@@ -72,7 +72,7 @@ fn requests_that_do_not_finish_are_cut_off_within_the_limit() {
 }
 
 #[test]
-fn garbage_is_answered_or_closed_and_the_server_goes_on() {
+fn the_server_survives_malformed_requests() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     for bytes in [
@@ -106,7 +106,7 @@ fn a_body_over_a_mebibyte_is_413() {
 }
 
 #[test]
-fn a_killed_server_starts_again_with_all_that_it_had() {
+fn a_killed_server_restarts_with_its_data() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     dir.ok(&["method", "add", "mine", "--database", "sqlite:callgate-demo.db"]);
@@ -117,7 +117,7 @@ fn a_killed_server_starts_again_with_all_that_it_had() {
 }
 
 #[test]
-fn logs_are_lines_of_json_when_asked_for_and_hold_no_token() {
+fn logs_are_json_if_configured_and_contain_no_token() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "log_format = \"json\"\nlog = \"debug\"\n");
     let server = dir.serve(&["--demo"]);
@@ -137,7 +137,7 @@ fn logs_are_lines_of_json_when_asked_for_and_hold_no_token() {
 }
 
 #[test]
-fn the_last_use_of_a_token_is_noted() {
+fn the_last_use_of_a_token_is_stored() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     server.tools(&server.token("reader"));
@@ -155,7 +155,7 @@ fn the_last_use_of_a_token_is_noted() {
 }
 
 #[test]
-fn the_faces_need_no_rows_of_their_own() {
+fn the_protocols_need_no_rows() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);
@@ -163,7 +163,7 @@ fn the_faces_need_no_rows_of_their_own() {
 }
 
 #[test]
-fn silent_and_half_said_connections_are_let_go() {
+fn idle_and_incomplete_connections_are_closed() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "max_connections = 4\n");
     let server = dir.serve(&["--demo"]);

@@ -34,7 +34,7 @@ fn start(dir: &TestDirectory, url: &str, more: &[&str]) -> Server {
 }
 
 #[test]
-fn tools_are_shown_with_the_address_and_what_to_paste() {
+fn tools_are_printed_with_the_address_and_a_client_configuration() {
     let (service, dir) = (pets(), TestDirectory::new());
     let mut command = dir.command(&["try", &service.url("/rpc")]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -74,7 +74,7 @@ fn calls_reach_the_service_and_are_checked() {
 }
 
 #[test]
-fn it_finds_each_way_that_a_service_has() {
+fn each_kind_of_description_is_found() {
     let dir = TestDirectory::new();
     let lists = FakeService::service(|method, params| match method {
         "system.listMethods" => Some(json!(["item.get", "system.listMethods"])),
@@ -101,7 +101,7 @@ fn it_finds_each_way_that_a_service_has() {
 }
 
 #[test]
-fn what_was_tried_is_told_where_nothing_is_found() {
+fn attempts_are_listed_if_no_description_is_found() {
     let dir = TestDirectory::new();
     let service = FakeService::service(|_, _| None);
     let mut told = service.hide(&dir.run(&["try", &service.url("/rpc")]).failure().1);
@@ -117,7 +117,7 @@ fn what_was_tried_is_told_where_nothing_is_found() {
 }
 
 #[test]
-fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
+fn other_descriptions_are_not_tried_after_a_refusal() {
     let (site, dir) = (Site::start(), TestDirectory::new());
     // As Drupal's front page does, whatever is posted.
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
@@ -150,7 +150,7 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
 }
 
 #[test]
-fn the_import_that_is_printed_has_the_credentials() {
+fn the_printed_import_command_has_the_credentials() {
     let (site, dir) = (Site::start(), TestDirectory::new());
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     dir.write("my key", "Bearer ada");

@@ -49,7 +49,7 @@ pub(crate) fn place_with_a_method(configuration: &str) -> TestDirectory {
 }
 
 #[test]
-fn methods_that_are_rows_run_on_the_service() {
+fn methods_of_rows_run_on_the_service() {
     let service = Service::start();
     let dir = place_with_a_method(&format!(
         r#"
@@ -75,7 +75,7 @@ fn methods_that_are_rows_run_on_the_service() {
     let reply = server.request("POST /mcp", "", call).json();
     assert_eq!(reply["result"]["content"][0]["text"], "8");
     dir.ok(&["user", "add", "ada"]);
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     let reply = server.invoke(token.trim(), "item.get", &json!({"id": 9}));
     assert_eq!(reply.json(), json!({"result": 9}));
     let seen = service.seen();
@@ -90,7 +90,7 @@ fn methods_that_are_rows_run_on_the_service() {
 }
 
 #[test]
-fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
+fn concurrent_calls_are_sent_as_one_batch_if_configured() {
     let service = Service::start();
     let dir = place_with_a_method(&format!(
         r#"
@@ -122,7 +122,7 @@ fn where_asked() -> FakeService {
 }
 
 #[test]
-fn calls_go_to_the_url_of_their_tool_where_the_table_or_the_row_says_so() {
+fn calls_are_sent_to_the_url_of_their_tool_if_configured() {
     let fake = where_asked();
     let url = format!("http://{}/drupal/jsonrpc", fake.address);
     for (keys, path) in [
@@ -146,7 +146,7 @@ fn calls_go_to_the_url_of_their_tool_where_the_table_or_the_row_says_so() {
 }
 
 #[test]
-fn null_is_absent_where_the_table_says_so() {
+fn null_is_omitted_if_configured() {
     let fake = where_asked();
     for (key, status) in [("", 400), ("null_is_absent = true", 200)] {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
@@ -167,7 +167,7 @@ fn null_is_absent_where_the_table_says_so() {
 }
 
 #[test]
-fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
+fn the_text_of_an_internal_error_is_sent_only_if_configured() {
     let fake = FakeService::start(|asked| {
         let error = json!({"code": -32603, "message": "Internal Error", "data": "in /var/www"});
         (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
@@ -184,7 +184,7 @@ fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
 }
 
 #[test]
-fn a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
+fn an_unavailable_service_is_reported_to_the_agent_and_on_readyz() {
     for scheme in ["http", "ws"] {
         not_there(scheme);
     }
@@ -210,7 +210,7 @@ fn not_there(scheme: &str) {
 }
 
 #[test]
-fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
+fn an_invalid_table_is_refused_with_its_place_and_without_secrets() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     let mut failures = Vec::new();
@@ -260,14 +260,14 @@ fn other_commands_need_no_secrets_and_know_the_upstreams() {
     let table = "[upstreams.default]\nurl = { env = \"NOT_SET_ANYWHERE\" }\n";
     let dir = place_with_a_method(table);
     assert!(!dir.ok(&["method", "show", "item.get"]).contains("not configured"));
-    dir.ok(&["method", "edit", "item.get", "--upstream", "other"]);
+    dir.ok(&["method", "set", "item.get", "--upstream", "other"]);
     let shown = dir.run(&["method", "show", "item.get"]);
     let shown = format!("{}{}", shown.stdout(), shown.stderr());
     assert!(shown.contains("upstream `other` is not configured"), "{shown}");
 }
 
 #[test]
-fn the_callers_own_token_is_passed_on_only_if_asked_for() {
+fn the_callers_token_is_forwarded_only_if_configured() {
     let service = Service::start();
     let dir = place_with_a_method(&format!(
         r#"
@@ -280,7 +280,7 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
         service.address
     ));
     dir.ok(&["user", "add", "ada"]);
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     let server = dir.serve(&[]);
     for token in [token.trim(), ""] {
         server.invoke(token, "item.get", &json!({"id": 7}));
@@ -300,14 +300,14 @@ fn the_callers_own_token_is_passed_on_only_if_asked_for() {
 }
 
 #[test]
-fn metrics_are_shown_if_wanted_and_to_those_who_may_call() {
+fn metrics_are_served_if_enabled_to_callers_who_may_call() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
     let dir = place_with_a_method(&table);
     assert_eq!(dir.serve(&[]).get("", "/metrics").status, 404);
     dir.write("callgate.toml", &format!("metrics = true\n{table}"));
     dir.ok(&["user", "add", "ada"]);
-    let token = dir.ok(&["token", "create", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
     let server = dir.serve(&["--require-auth"]);
     assert_eq!(server.get("", "/metrics").status, 401);
     server.invoke(token.trim(), "item.get", &json!({"id": 7}));

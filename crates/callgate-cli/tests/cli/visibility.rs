@@ -56,14 +56,14 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
         dir.ok(&["user", "add", user]);
         // What the tools with scopes need.
         for section in ["content", "tutorial", "tutorial:search", "user"] {
-            dir.ok(&["grant", "--user", user, section, "write"]);
+            dir.ok(&["grant", "set", "--user", user, section, "write"]);
         }
         if user != "eve" {
             let set = ["credential", "set", user, "drupal"];
             let ran = dir.run_with(&set, &format!("{user}\n"));
             assert!(ran.0.status.success(), "{}", ran.stderr());
         }
-        dir.ok(&["token", "create", user]).trim().to_owned()
+        dir.ok(&["token", "add", user]).trim().to_owned()
     });
     (dir, tokens)
 }
@@ -85,7 +85,7 @@ fn listed(server: &Server, token: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
+fn each_user_sees_only_methods_that_the_site_lists_for_them() {
     let has_bob_less = Arc::new(AtomicBool::new(false));
     let site = site(&has_bob_less);
     let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"\nvisibility_seconds = 1";
@@ -115,12 +115,12 @@ fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
 }
 
 #[test]
-fn a_method_is_shown_with_what_the_service_says_of_a_user() {
+fn a_method_is_shown_with_the_decision_of_the_service() {
     let site = site(&Arc::default());
     let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"";
     let (dir, _) = dir(&site, said);
     let decision = |id: &str, caller: &str| {
-        let shown = dir.ok(&["method", "show", id, "--caller", caller, "--json"]);
+        let shown = dir.ok(&["method", "show", id, "--user", caller, "--json"]);
         let shown: Value = serde_json::from_str(&shown).unwrap();
         shown["decision"].as_str().unwrap().to_owned()
     };
@@ -129,7 +129,7 @@ fn a_method_is_shown_with_what_the_service_says_of_a_user() {
         decisions.extend(["ada", "bob", "eve"].map(|caller| decision(id, caller)));
     }
     insta::assert_debug_snapshot!(decisions);
-    let shown = dir.ok(&["method", "show", "probe.adminOnly", "--caller", "bob"]);
+    let shown = dir.ok(&["method", "show", "probe.adminOnly", "--user", "bob"]);
     assert!(shown.contains("bob: denied: the service `drupal` does not list it for `bob`"));
     let call = |user: &str| dir.run(&["call", "probe.adminOnly", "{}", "--user", user]);
     assert!(call("ada").stdout().contains("ada"));
@@ -140,7 +140,7 @@ fn a_method_is_shown_with_what_the_service_says_of_a_user() {
 }
 
 #[test]
-fn the_keys_are_those_of_rows_too_and_what_is_wrong_is_told() {
+fn visibility_keys_work_in_rows_and_errors_are_reported() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     let set = |more: &[&str]| {

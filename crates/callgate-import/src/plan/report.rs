@@ -261,7 +261,7 @@ impl Report {
         let guesses = plan.added.iter().filter(|added| added.safety_is_guess).count();
         if guesses > 0 {
             self.note(format_args!(
-                "note: the safety of {guesses} methods is a guess; set it with `callgate method edit ID \
+                "note: the safety of {guesses} methods is a guess; set it with `callgate method set ID \
                  --read-only` or `--destructive`"
             ));
         }

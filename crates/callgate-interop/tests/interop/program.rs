@@ -29,7 +29,7 @@ impl Place {
     pub(crate) fn with_demo() -> Self {
         let place = Self { directory: tempfile::tempdir().unwrap() };
         drop(place.serve());
-        place.ok(&["settings", "set", "mcp_page_size", "2"]);
+        place.ok(&["setting", "set", "mcp_page_size", "2"]);
         place
     }
 
@@ -56,7 +56,7 @@ impl Place {
 
     /// Sets the grant of readers on users.
     pub(crate) fn grant_readers(&self, mask: &str) {
-        self.ok(&["grant", "--role", "reader", "user_management", mask]);
+        self.ok(&["grant", "set", "--role", "reader", "user_management", mask]);
     }
 
     /// Starts the demo over HTTP, and waits until it prints its address.

@@ -76,7 +76,7 @@ async fn over_http(server: &Server, mode: ClientLifecycleMode) -> Client {
 }
 
 async fn over_stdio(place: &Place, mode: ClientLifecycleMode) -> Client {
-    let token = place.ok(&["token", "create", "reader"]);
+    let token = place.ok(&["token", "add", "reader"]);
     let mut command = place.command(&["serve", "--demo", "--stdio"]);
     command.env("CALLGATE_TOKEN", token);
     let mut command = tokio::process::Command::from(command);

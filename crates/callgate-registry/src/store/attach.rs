@@ -72,7 +72,7 @@ impl SqlStore {
                 Err(Entity::Method.already_exists(id))
             }
             Change::RemoveMethod(id) if festi.method(id).await?.is_some() => {
-                let instead = format!("`callgate method edit {id} --hidden` hides it here");
+                let instead = format!("`callgate method set {id} --hidden` hides it here");
                 Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead))
             }
             Change::AddUser => {

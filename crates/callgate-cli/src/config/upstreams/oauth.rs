@@ -1,4 +1,4 @@
-//! `[upstreams.NAME.oauth]`: the OAuth 2.0 client that requests access tokens for a service.
+//! `[upstreams.NAME.oauth]`: the OAuth 2.0 client that requests access tokens.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use callgate::forward::{
 };
 use serde::Deserialize;
 
-use super::secrets::{Reading, Text};
+use super::secrets::{Secrets, Text};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,17 +24,16 @@ pub(super) struct OAuthTable {
 }
 
 impl OAuthTable {
-    /// The values that may be elsewhere.
+    /// Returns the values that may be in variables and files.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
         let optional = [&self.client_id, &self.client_secret, &self.refresh_token];
         [&self.token_url].into_iter().chain(optional.into_iter().flatten())
     }
 
-    /// The client that the table describes, with its secrets.
-    pub(super) fn client(&self, reading: Reading) -> anyhow::Result<OAuthClient> {
+    pub(super) fn client(&self, secrets: Secrets) -> anyhow::Result<OAuthClient> {
         let token_url = match &self.token_url {
-            Text::Elsewhere(_) if reading == Reading::Assumed => "https://localhost/".to_owned(),
-            url => url.read("token_url", reading)?,
+            Text::External(_) if secrets == Secrets::Placeholder => "https://localhost/".to_owned(),
+            url => url.read("token_url", secrets)?,
         };
         let client = OAuthClient::new(&token_url).context("`token_url`")?;
         let mut client = client.client_auth(self.client_auth);
@@ -43,8 +42,8 @@ impl OAuthTable {
             (None, None, Some(_)) => anyhow::bail!("`refresh_token` needs `client_id`"),
             (None, None, None) => {}
             (Some(id), secret, token) => {
-                let secret = secret.as_ref().map(|it| secret_of("client_secret", it, reading));
-                let id = secret_of("client_id", id, reading)?;
+                let secret = secret.as_ref().map(|it| secret_of("client_secret", it, secrets));
+                let id = secret_of("client_id", id, secrets)?;
                 client = client.client(id.expose(), secret.transpose()?);
                 if self.client_secret.is_none() && token.is_none() {
                     anyhow::bail!("`client_id` needs `client_secret`, or a `refresh_token`");
@@ -55,20 +54,20 @@ impl OAuthTable {
             client = client.scope(scope);
         }
         if let Some(token) = &self.refresh_token {
-            client = client.refresh_token(store(token, reading)?);
+            client = client.refresh_token(store(token, secrets)?);
         }
         Ok(client)
     }
 }
 
-fn secret_of(key: &str, text: &Text, reading: Reading) -> anyhow::Result<Secret> {
-    Secret::new(&text.read(key, reading)?).with_context(|| format!("`{key}` is empty"))
+fn secret_of(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secret> {
+    Secret::new(&text.read(key, secrets)?).with_context(|| format!("`{key}` is empty"))
 }
 
-/// A file is read again for each request, and replaced when the server rotates the token.
-fn store(token: &Text, reading: Reading) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
-    let first = secret_of("refresh_token", token, reading)?;
-    Ok(match token.elsewhere().and_then(|elsewhere| elsewhere.whole_file()) {
+/// A file is read for each request, and replaced when the server rotates the token.
+fn store(token: &Text, secrets: Secrets) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
+    let first = secret_of("refresh_token", token, secrets)?;
+    Ok(match token.external().and_then(|external| external.whole_file()) {
         Some(file) => Arc::new(RefreshTokenFile::new(file)),
         None => Arc::new(InMemoryRefreshToken::new(first)),
     })

@@ -1,4 +1,4 @@
-//! Upstreams that are rows of the registry: the same keys, as JSON.
+//! Upstreams in the registry: the keys of `[upstreams.NAME]` as JSON.
 
 use std::sync::Arc;
 
@@ -7,70 +7,67 @@ use callgate::upstream::Upstream;
 use callgate_registry::{UpstreamFactory, UpstreamRow};
 use serde_json::{Map, Value};
 
-use super::Maker;
-use super::described::{Described, place_of};
-use super::secrets::Reading;
+use super::ForwardFactory;
+use super::secrets::Secrets;
+use super::table::{UpstreamTable, without_query};
 use crate::errors::hinted;
 
-/// Where rows are.
 pub(super) const SOURCE: &str = "the registry";
 
-/// Variables that begin so are keys of the configuration, which does not know what rows name.
+/// Prefix of variables that are keys of the configuration, which rejects unknown ones.
 const RESERVED: &str = "CALLGATE_";
 
-/// What a row says.
 pub(crate) fn keys(row: &UpstreamRow) -> anyhow::Result<Map<String, Value>> {
-    serde_json::from_str(&row.config).ok().context("its `config` is no JSON object")
+    serde_json::from_str(&row.config).ok().context("its `config` is not a JSON object")
 }
 
-/// What a row describes.
-pub(super) fn described(row: &UpstreamRow) -> anyhow::Result<Described> {
+pub(super) fn table(row: &UpstreamRow) -> anyhow::Result<UpstreamTable> {
     let keys = keys(row)?;
-    Described::check_keys(&row.name, &keys, SOURCE)?;
-    let described = Described::of(keys)?;
+    UpstreamTable::check_keys(&row.name, &keys, SOURCE)?;
+    let table = UpstreamTable::parse(keys)?;
     let variable =
-        described.elsewhere().find_map(|it| it.variable().filter(|it| it.starts_with(RESERVED)));
+        table.external().find_map(|it| it.variable().filter(|it| it.starts_with(RESERVED)));
     if let Some(variable) = variable {
-        let problem = format!("`{variable}` begins like a key of the configuration");
+        let problem = format!("`{variable}` has the prefix of configuration keys");
         return Err(hinted(problem, "choose another name for the variable"));
     }
-    Ok(described)
+    Ok(table)
 }
 
-/// Whether a row that is about to be written describes an upstream, whatever its secrets are.
+/// Checks a row without reading its secrets.
 pub(crate) fn check(row: &UpstreamRow) -> anyhow::Result<()> {
-    Maker::default().forward(&row.name, &described(row)?, Reading::Assumed).map(drop)
+    ForwardFactory::default().forward(&row.name, &table(row)?, Secrets::Placeholder).map(drop)
 }
 
-impl UpstreamFactory for Maker {
+impl UpstreamFactory for ForwardFactory {
     fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
-        let made = described(row).and_then(|it| self.forward(&row.name, &it, Reading::Real));
+        let made = table(row).and_then(|it| self.forward(&row.name, &it, Secrets::Read));
         made.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))
     }
 }
 
-/// What a row says, without what may be a secret in it.
+/// Replaces the values that may be secrets.
 pub(crate) fn shown(mut keys: Map<String, Value>) -> Value {
     let hide_query = |url: Option<&mut Value>| {
         if let Some(Value::String(url)) = url {
-            *url = place_of(url);
+            *url = without_query(url);
         }
     };
     hide_query(keys.get_mut("url"));
     hide_query(keys.get_mut("oauth").and_then(|oauth| oauth.get_mut("token_url")));
-    for secret in secrets(&mut keys).into_iter().filter(|it| !is_elsewhere(it)) {
+    for secret in secrets(&mut keys).into_iter().filter(|it| !is_external(it)) {
         *secret = "…".into();
     }
     Value::Object(keys)
 }
 
-/// Whether a key has a secret itself, not where it is.
+/// Returns `true` if a secret is in the keys themselves, instead of in a variable or a file.
 pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
     fn has_text(value: &Value) -> bool {
         match value {
             Value::String(text) => !text.is_empty(),
             Value::Array(items) => items.iter().any(has_text),
-            Value::Object(members) => !is_elsewhere(value) && members.values().any(has_text),
+            Value::Object(members) => !is_external(value) && members.values().any(has_text),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
@@ -78,7 +75,7 @@ pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
     query || secrets(keys).into_iter().any(|secret| has_text(secret))
 }
 
-/// The values that may be secrets.
+/// Returns the values that may be secrets.
 fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
     let mut secrets = Vec::new();
     for (key, value) in keys {
@@ -101,7 +98,6 @@ fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
     secrets
 }
 
-/// Whether it says where a secret is.
-fn is_elsewhere(value: &Value) -> bool {
+fn is_external(value: &Value) -> bool {
     value.get("env").or(value.get("file")).is_some()
 }

@@ -1,4 +1,4 @@
-//! Values that are elsewhere: in a variable of the environment, or in a file.
+//! Values in environment variables and files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,30 +6,25 @@ use anyhow::Context as _;
 use callgate::Secret;
 use serde::Deserialize;
 
-/// Whether what is elsewhere is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// It is, for serving.
-    Real,
-    /// It is not: something else stands for it, so that the rest can be checked.
-    Assumed,
+pub(super) enum Secrets {
+    Read,
+    /// A placeholder is used for each secret, so that the rest can be checked.
+    Placeholder,
 }
 
-/// A value, here or elsewhere.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text, `{ env = \"NAME\" }` or `{ file = \"PATH\" }`")]
+#[serde(untagged, expecting = "expected a string, `{ env = \"NAME\" }` or `{ file = \"PATH\" }`")]
 pub(super) enum Sourced<T> {
-    Elsewhere(Elsewhere),
-    Here(T),
+    External(ExternalValue),
+    Inline(T),
 }
 
-/// A text, here or elsewhere.
 pub(super) type Text = Sourced<String>;
 
-/// Where a secret is that is not in the configuration.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub(super) enum Elsewhere {
+pub(super) enum ExternalValue {
     Variable {
         env: String,
         #[serde(default)]
@@ -42,36 +37,35 @@ pub(super) enum Elsewhere {
     },
 }
 
-/// What a variable of the environment has, for `key`.
+/// Reads a variable; `key` is named in errors.
 pub(crate) fn secret_in_variable(key: &str, name: &str) -> anyhow::Result<String> {
     let (env, prefix) = (name.to_owned(), String::new());
-    Elsewhere::Variable { env, prefix }.read(key, Reading::Real)
+    ExternalValue::Variable { env, prefix }.read(key, Secrets::Read)
 }
 
-/// What a file has, for `key`.
+/// Reads a file; `key` is named in errors.
 pub(crate) fn secret_in_file(key: &str, file: &Path) -> anyhow::Result<String> {
     let (file, prefix) = (file.to_owned(), String::new());
-    Elsewhere::File { file, prefix }.read(key, Reading::Real)
+    ExternalValue::File { file, prefix }.read(key, Secrets::Read)
 }
 
 impl<T: Clone + From<String>> Sourced<T> {
-    pub(super) fn read(&self, key: &str, reading: Reading) -> anyhow::Result<T> {
+    pub(super) fn read(&self, key: &str, secrets: Secrets) -> anyhow::Result<T> {
         match self {
-            Self::Here(value) => Ok(value.clone()),
-            Self::Elsewhere(elsewhere) => elsewhere.read(key, reading).map(Into::into),
+            Self::Inline(value) => Ok(value.clone()),
+            Self::External(external) => external.read(key, secrets).map(Into::into),
         }
     }
 
-    pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
+    pub(super) fn external(&self) -> Option<&ExternalValue> {
         match self {
-            Self::Elsewhere(elsewhere) => Some(elsewhere),
-            Self::Here(_) => None,
+            Self::External(external) => Some(external),
+            Self::Inline(_) => None,
         }
     }
 }
 
-impl Elsewhere {
-    /// The variable, if it is in one.
+impl ExternalValue {
     pub(super) fn variable(&self) -> Option<&str> {
         match self {
             Self::Variable { env, .. } => Some(env),
@@ -79,7 +73,7 @@ impl Elsewhere {
         }
     }
 
-    /// The file, if it is in one as it is.
+    /// Returns the file, if it contains nothing but the value.
     pub(super) fn whole_file(&self) -> Option<&Path> {
         match self {
             Self::File { file, prefix } if prefix.is_empty() => Some(file),
@@ -87,7 +81,7 @@ impl Elsewhere {
         }
     }
 
-    /// Where it is, for people.
+    /// Returns the variable or the file, for messages.
     pub(super) fn place(&self) -> String {
         match self {
             Self::Variable { env, .. } => format!("`{env}`"),
@@ -95,11 +89,11 @@ impl Elsewhere {
         }
     }
 
-    fn read(&self, key: &str, reading: Reading) -> anyhow::Result<String> {
+    fn read(&self, key: &str, secrets: Secrets) -> anyhow::Result<String> {
         let place = self.place();
         let (Self::Variable { prefix, .. } | Self::File { prefix, .. }) = self;
         let text = match self {
-            _ if reading == Reading::Assumed => "secret".to_owned(),
+            _ if secrets == Secrets::Placeholder => "secret".to_owned(),
             Self::Variable { env, .. } => {
                 let text = std::env::var_os(env).map(|text| text.to_string_lossy().into_owned());
                 text.with_context(|| format!("`{key}`: {place} is not set"))?

@@ -117,8 +117,8 @@ fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
         ran.stdout()
     };
     run(&["migrate"]);
-    let own = run(&["token", "create", "ada"]);
-    run(&["method", "edit", "getUserInfo", "--title", "Of ours"]);
+    let own = run(&["token", "add", "ada"]);
+    run(&["method", "set", "getUserInfo", "--title", "Of ours"]);
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0"];
     let server = Server::start(site.command(&dir, is_same, &arguments));
     let (root, ada) = ("token-of-root", "token-of-ada");
@@ -157,7 +157,7 @@ fn a_site_on_mariadb_is_followed_by_a_user_who_may_only_read() {
 }
 
 #[test]
-fn an_import_is_refused_where_what_protects_the_methods_may_not_be_read() {
+fn an_import_is_refused_if_the_permissions_cannot_be_read() {
     for (server, _) in servers() {
         let (dir, site) = (TestDirectory::new(), Site::new(server, &[ACTIONS]));
         dir.write("password", "hunter2\n");

@@ -237,8 +237,8 @@ fn tools_with_a_login_or_scopes_are_restricted() {
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     dir.ok(&["user", "add", "eve"]);
     dir.ok(&["user", "add", "kim"]);
-    dir.ok(&["grant", "--user", "kim", "content", "read"]);
-    let (eve, kim) = (dir.ok(&["token", "create", "eve"]), dir.ok(&["token", "create", "kim"]));
+    dir.ok(&["grant", "set", "--user", "kim", "content", "read"]);
+    let (eve, kim) = (dir.ok(&["token", "add", "eve"]), dir.ok(&["token", "add", "kim"]));
     let server = dir.serve(&[]);
     let has = |token: &str| {
         let asked = ["probe.open", "probe.authRequired", "probe.scoped", "test.methodWithAuth"];
@@ -248,9 +248,9 @@ fn tools_with_a_login_or_scopes_are_restricted() {
     assert_eq!(has(""), [true, false, false, false], "nobody");
     assert_eq!(has(&eve), [true, true, false, false], "a user");
     assert_eq!(has(&kim), [true, true, true, false], "a user with read on `content`");
-    dir.ok(&["grant", "--user", "kim", "content", "write"]);
+    dir.ok(&["grant", "set", "--user", "kim", "content", "write"]);
     server.until("write counts", |_| has(&kim) == [true, true, true, true]);
-    let said = dir.ok(&["method", "show", "probe.authRequired", "--caller", "eve"]);
+    let said = dir.ok(&["method", "show", "probe.authRequired", "--user", "eve"]);
     assert!(
         said.contains("section `@authenticated` needs read (2), the grant of every user is read"),
         "{said}"

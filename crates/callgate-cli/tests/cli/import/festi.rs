@@ -90,7 +90,7 @@ fn festi_users_keep_their_grants_and_a_zero_denies() {
     let dir = application();
     import(&dir, &["--users"]);
     let may = |id: &str, user: &str| {
-        let shown = dir.run(&["method", "show", id, "--caller", user]);
+        let shown = dir.run(&["method", "show", id, "--user", user]);
         let shown = shown.stdout();
         let line = shown.lines().find(|line| line.contains(user)).unwrap_or_default();
         format!("{id} {line}")
@@ -265,7 +265,7 @@ fn php_source_and_database_do_not_loosen_each_other() {
     import(&dir, &[]);
     source();
     assert_eq!(sections("deleteUser"), json!({"user_management": "write"}));
-    dir.ok(&["method", "edit", "deleteUser", "--section", "user_management:read"]);
+    dir.ok(&["method", "set", "deleteUser", "--section", "user_management:read"]);
     source();
     import(&dir, &[]);
     assert_eq!(sections("deleteUser"), json!({"user_management": "read"}), "a person said it");
@@ -319,7 +319,7 @@ fn a_method_that_moves_to_another_plugin_is_not_a_manual_change() {
     let said = import(&dir, &[]).stdout();
     assert!(said.contains("1 changed") && said.contains("0 kept"), "{said}");
     assert_eq!(sections(), json!({"user_management": "write"}));
-    dir.ok(&["method", "edit", "deleteUser", "--section", "user_management:execute"]);
+    dir.ok(&["method", "set", "deleteUser", "--section", "user_management:execute"]);
     dir.sql(
         "festi.db",
         "UPDATE rpc_methods SET plugin = 'Third' WHERE method = 'deleteUser';

@@ -24,7 +24,7 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     url = "http://127.0.0.1:[port]/rpc"
     or: callgate upstream set pets url=http://127.0.0.1:[port]/rpc
     note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
-    note: the safety of 1 methods is a guess; set it with `callgate method edit ID --read-only` or `--destructive`
+    note: the safety of 1 methods is a guess; set it with `callgate method set ID --read-only` or `--destructive`
     "#);
     // The suggested configuration works, and is not suggested again.
     dir.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));

@@ -47,7 +47,7 @@ fn its_errors_reach_the_agent() {
 }
 
 #[test]
-fn a_call_that_it_does_not_answer_ends_in_time() {
+fn a_call_without_an_answer_ends_after_the_timeout() {
     let anvil = servers::anvil();
     let dir = imported(&anvil, "timeout_seconds = 1\n");
     let server = dir.serve(&[]);
@@ -65,7 +65,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
 }
 
 #[test]
-fn it_may_be_killed_in_the_middle_of_calls_and_return() {
+fn calls_work_again_after_a_restart_of_the_service() {
     let mut anvil = servers::anvil();
     let dir = imported(&anvil, "");
     let server = Server::start(quiet(&dir));

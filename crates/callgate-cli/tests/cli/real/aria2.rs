@@ -49,7 +49,7 @@ fn its_methods_are_imported_listed_and_called() {
     let server = serve(&dir, SECRET);
     assert!(server.tools("").is_empty(), "nobody was granted anything");
     dir.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
-    dir.ok(&["grant", "--role", "anonymous", "downloads", "execute"]);
+    dir.ok(&["grant", "set", "--role", "anonymous", "downloads", "execute"]);
     server.until("the tools are listed", |server| !server.tools("").is_empty());
     let tools = server.tools("");
     assert!(tools.len() >= 30 && tools.contains(&"aria2.addUri".to_owned()), "{tools:?}");
@@ -88,7 +88,7 @@ fn its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
 }
 
 #[test]
-fn it_may_be_killed_in_the_middle_of_calls_and_return() {
+fn calls_work_again_after_a_restart_of_the_service() {
     let mut aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);
@@ -113,7 +113,7 @@ fn it_can_be_tried_with_nothing_configured() {
 }
 
 #[test]
-fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
+fn an_upstream_of_the_registry_sends_each_users_secret() {
     let aria2 = servers::aria2();
     let dir = dir("metrics = true");
     dir.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
@@ -133,7 +133,7 @@ fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
             let set = dir.run_with(&["credential", "set", name, "service"], secret);
             assert!(set.0.status.success(), "{}", set.stderr());
         }
-        dir.ok(&["token", "create", name]).trim().to_owned()
+        dir.ok(&["token", "add", name]).trim().to_owned()
     };
     let (eve, bob) = (user("eve", None), user("bob", Some("wr0ng")));
     // The last one: who sees her secret sees all that was set before it.

@@ -28,7 +28,7 @@ fn mock(dir: &TestDirectory) -> RunningProcess {
 }
 
 #[test]
-fn what_it_discovers_is_imported_listed_and_called() {
+fn discovered_methods_are_imported_listed_and_called() {
     let files = TestDirectory::new();
     let mock = mock(&files);
     let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\n", mock.url("/")));
@@ -41,7 +41,7 @@ fn what_it_discovers_is_imported_listed_and_called() {
     let ours = server.request("POST /jsonrpc", "", wrong).json();
     assert_eq!(ours["error"]["code"], -32602);
     // What passes here, and the service refuses, comes back as its own words.
-    dir.ok(&["method", "edit", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
+    dir.ok(&["method", "set", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
     server.until("the service is asked", |server| {
         server.request("POST /jsonrpc", "", wrong).json()["error"]["message"] == "Invalid params"
     });

@@ -78,7 +78,7 @@ fn log_of(server: Server) -> String {
 }
 
 #[test]
-fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
+fn calls_use_an_access_token_that_is_renewed_after_a_refusal() {
     let (service, authorization) = (Service::start(), servers::authorization(3600));
     let more = "scope = \"content:read\"";
     let dir = place_with_a_method(&configuration(&service, &authorization, more));
@@ -104,7 +104,7 @@ fn a_token_is_renewed_when_it_expires() {
 }
 
 #[test]
-fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
+fn a_refused_client_is_reported_to_callers_and_logged() {
     let (service, authorization) = (Service::start(), servers::authorization(3600));
     let dir = place_with_a_method(&configuration(&service, &authorization, ""));
     let server = serve_with(&dir, "wrong-s3cret");
@@ -149,8 +149,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     dir.ok(&["user", "add", "bob"]);
     let set = dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
     assert!(set.0.status.success(), "{}", set.stderr());
-    let [ada, bob] =
-        ["ada", "bob"].map(|user| dir.ok(&["token", "create", user]).trim().to_owned());
+    let [ada, bob] = ["ada", "bob"].map(|user| dir.ok(&["token", "add", user]).trim().to_owned());
     let server = serve_with(&dir, SECRET);
     let first = called(&server, &ada).unwrap();
     let told = called(&server, &bob).unwrap_err();
@@ -174,7 +173,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
 }
 
 #[test]
-fn an_import_goes_with_a_token() {
+fn an_import_uses_an_access_token() {
     let authorization = servers::authorization(3600);
     let fake = FakeService::start(|asked| match token(&asked.head) {
         Some(_) if asked.target().starts_with("GET ") => (405, String::new()),
@@ -198,7 +197,7 @@ fn an_import_goes_with_a_token() {
 }
 
 #[test]
-fn what_is_wrong_with_oauth_is_told_and_its_secrets_are_not_shown() {
+fn oauth_errors_are_reported_without_secrets() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
     let client = [

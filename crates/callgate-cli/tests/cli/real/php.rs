@@ -35,7 +35,7 @@ fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
     dir.sql("callgate.db", "INSERT INTO users_types (caption) VALUES ('anonymous')");
     // Some methods of the source name sections themselves, and `all` is for the others.
     for section in ["all", "projects", "commits"] {
-        dir.ok(&["grant", "--role", "anonymous", section, "write"]);
+        dir.ok(&["grant", "set", "--role", "anonymous", section, "write"]);
     }
     let server = Server::start(quiet(&dir));
     (dir, server)
@@ -76,7 +76,7 @@ fn methods_of_source_run_where_the_source_runs() {
 }
 
 #[test]
-fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
+fn a_host_that_is_killed_during_a_call_is_reported_and_used_again() {
     let mut host = host();
     let (dir, server) = gateway(&host, "timeout_seconds = 2\n");
     let file = dir.path("begun");
@@ -104,7 +104,7 @@ fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
 }
 
 #[test]
-fn it_survives_kill_and_return_under_calls() {
+fn calls_work_again_after_a_restart_of_the_host() {
     let mut host = host();
     let (_place, server) = gateway(&host, "");
     let project = json!({"idProject": 1});
@@ -112,7 +112,7 @@ fn it_survives_kill_and_return_under_calls() {
 }
 
 #[test]
-fn what_the_import_reads_is_what_php_itself_knows() {
+fn the_import_agrees_with_php_itself() {
     let output = php().arg("reflect.php").output().unwrap();
     let known: Value = serde_json::from_slice(&output.stdout).unwrap();
     let dir = TestDirectory::new();

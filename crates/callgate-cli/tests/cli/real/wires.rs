@@ -40,7 +40,7 @@ fn anvil_over_websocket_answers_and_makes_errors() {
 }
 
 #[test]
-fn anvil_over_websocket_may_be_killed_and_return() {
+fn calls_over_websocket_work_again_after_a_restart_of_the_service() {
     let mut anvil = servers::anvil();
     let dir = anvil_over_websocket(&anvil);
     let server = Server::start(quiet(&dir));

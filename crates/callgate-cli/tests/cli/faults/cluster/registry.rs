@@ -110,8 +110,8 @@ impl TestRegistry {
         let users = [("unchanged", "work"), ("token_revoked", "work"), ("grant_revoked", "other")];
         self.tokens = users.map(|(user, section)| {
             self.run(&["user", "add", user]);
-            self.run(&["grant", "--user", user, section, "read"]);
-            self.run(&["token", "create", user, "--name", user]).trim().to_owned()
+            self.run(&["grant", "set", "--user", user, section, "read"]);
+            self.run(&["token", "add", user, "--name", user]).trim().to_owned()
         });
     }
 
@@ -175,8 +175,8 @@ impl TestRegistry {
             self.run(arguments);
             (begin, Instant::now())
         };
-        let token = run(&["token", "revoke", &revoked["id"].to_string()]);
-        let grant = run(&["grant", "--user", "grant_revoked", "other", "none"]);
+        let token = run(&["token", "remove", &revoked["id"].to_string()]);
+        let grant = run(&["grant", "set", "--user", "grant_revoked", "other", "none"]);
         RevocationTimes { token, grant }
     }
 

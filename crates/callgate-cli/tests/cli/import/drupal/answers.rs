@@ -62,7 +62,7 @@ fn a_manually_hidden_method_stays_hidden_when_it_returns() {
     let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
     list(&site, &both);
     imported(&site, &dir, &[]);
-    dir.ok(&["method", "edit", "a", "--hidden"]);
+    dir.ok(&["method", "set", "a", "--hidden"]);
     for tools in [&both, &one, &both] {
         list(&site, tools);
         assert_eq!(imported(&site, &dir, &[]), "a {} hidden\nb {}\n");

@@ -1,0 +1,138 @@
+//! `callgate user`, `token`, `credential`, `section` and `grant`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use callgate::Mask;
+use clap::{ArgGroup, Args, Subcommand};
+
+use super::ListArgs;
+use super::values::{lifetime, mask};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add a user
+    #[command(after_long_help = "Example:\n  callgate user add ada --role editors")]
+    Add {
+        /// Login name
+        name: String,
+        /// Role of the user; created if it does not exist
+        #[arg(long)]
+        role: Option<String>,
+    },
+    /// List the users
+    #[command(after_long_help = "Example:\n  callgate user list")]
+    List(ListArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Create a token for a user and print it; it cannot be shown again
+    #[command(
+        alias = "create",
+        after_long_help = "Example:\n  callgate token add ada --expires-in 30d"
+    )]
+    Add {
+        /// User that the token authenticates
+        user: String,
+        /// Name of the token
+        #[arg(long, default_value = "cli")]
+        name: String,
+        /// Lifetime, such as `30d` or `12h`; by default unlimited
+        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
+        expires_in: Option<Duration>,
+    },
+    /// List the tokens, without their secrets
+    #[command(after_long_help = "Example:\n  callgate token list")]
+    List(ListArgs),
+    /// Revoke a token
+    #[command(alias = "revoke", after_long_help = "Example:\n  callgate token remove 3")]
+    Remove {
+        /// Number of the token, from `callgate token list`
+        id: i64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CredentialCommand {
+    /// List the credentials, without their secrets
+    #[command(after_long_help = "Example:\n  callgate credential list")]
+    List(ListArgs),
+    /// Set a user's credential for an upstream; the secret is read from standard input
+    #[command(
+        after_long_help = "Example:\n  callgate credential set ada shop --secret-file ada.key"
+    )]
+    Set {
+        /// User
+        user: String,
+        /// Upstream; its key `credential` defines how the secret is sent
+        upstream: String,
+        /// File that contains the secret, in place of standard input
+        #[arg(long, value_name = "FILE", alias = "file")]
+        secret_file: Option<PathBuf>,
+    },
+    /// Remove a user's credential for an upstream
+    #[command(after_long_help = "Example:\n  callgate credential remove ada shop")]
+    Remove {
+        /// User
+        user: String,
+        /// Upstream
+        upstream: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SectionCommand {
+    /// Add a section
+    #[command(after_long_help = "Example:\n  callgate section add content --caption 'Articles'")]
+    Add {
+        /// Name of the section, as methods and grants refer to it
+        ident: String,
+        /// Title of the section [default: the name]
+        #[arg(long)]
+        caption: Option<String>,
+        /// Mask that Festi stores with a section; Callgate uses those of methods
+        #[arg(long, default_value = "execute", hide_short_help = true, value_parser = mask())]
+        mask: Mask,
+    },
+    /// List the sections
+    #[command(after_long_help = "Example:\n  callgate section list")]
+    List(ListArgs),
+}
+
+/// `callgate grant COMMAND`, or `callgate grant --user USER SECTION MASK` as earlier releases spelled
+/// `grant set`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, override_usage = "callgate grant <COMMAND>")]
+pub(crate) struct GrantArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<GrantCommand>,
+    #[command(flatten)]
+    pub(crate) set: Option<GrantSet>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantCommand {
+    /// List the grants of users and roles
+    #[command(after_long_help = "Example:\n  callgate grant list")]
+    List(ListArgs),
+    /// Set the mask of a user or a role on a section
+    #[command(after_long_help = "Example:\n  callgate grant set --role editors content write")]
+    Set(GrantSet),
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("holder").args(["user", "role"]).required(true))]
+pub(crate) struct GrantSet {
+    /// User; takes precedence over the user's role
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// Role
+    #[arg(long)]
+    pub(crate) role: Option<String>,
+    /// Section
+    pub(crate) section: String,
+    /// Mask; `none` for a user denies what the user's role allows
+    #[arg(value_parser = mask())]
+    pub(crate) mask: Mask,
+}

@@ -1,0 +1,94 @@
+//! `callgate serve`, `try` and `bridge`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::DrupalDescription;
+use super::values::address;
+use crate::commands::ServiceOptions;
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  callgate serve --listen 0.0.0.0:8080 --require-auth")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct ServeArgs {
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Refuse callers without a token
+    #[arg(long)]
+    pub(crate) require_auth: bool,
+    /// Accept callers without a token on addresses that other machines can reach
+    #[arg(long, conflicts_with = "require_auth")]
+    pub(crate) allow_anonymous: bool,
+    /// Time for which known tokens stay valid while the registry cannot be read [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86_400))]
+    pub(crate) token_grace_seconds: Option<u32>,
+    /// Serve a built-in sample application with two users and new tokens
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// Speak MCP over standard input and output instead of HTTP, as the user of `CALLGATE_TOKEN`
+    #[arg(long, conflicts_with_all = ["listen", "json", "allow_anonymous"])]
+    pub(crate) stdio: bool,
+    /// Print the address and a summary as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  callgate try http://localhost:9000/rpc")]
+pub(crate) struct TryArgs {
+    /// URL of the service
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) service: ServiceOptions,
+    /// Description to read from a Drupal site
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) from: DrupalDescription,
+    /// Address to listen on, on this machine [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Print the address and a summary as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "Example:\n  callgate bridge --url https://example.com/mcp")]
+pub(crate) struct BridgeArgs {
+    /// Protocol of the server
+    #[arg(long, value_enum, default_value = "http")]
+    pub(crate) protocol: Protocol,
+    /// Name or address of the server
+    #[arg(long, default_value = "localhost")]
+    pub(crate) host: String,
+    /// Port of the server
+    #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Path of the MCP endpoint
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
+    /// URL of the MCP endpoint, in place of protocol, host, port and path
+    #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
+    pub(crate) url: Option<String>,
+    /// Token, in place of `CALLGATE_TOKEN`; other users of this machine can read it in the process list
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+    /// File that contains the token, in place of `CALLGATE_TOKEN`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with PEM certificates of authorities to trust, besides those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Additional header; may be repeated. `Authorization` replaces the token
+    #[arg(long = "header", value_name = "NAME: VALUE", num_args = 1..)]
+    pub(crate) headers: Vec<String>,
+}
+
+/// Protocol of the server that the bridge connects to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
+}

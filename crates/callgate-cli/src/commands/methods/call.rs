@@ -1,0 +1,238 @@
+//! `callgate call`
+
+mod client;
+
+use std::future::pending;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use callgate::bridge::{self, Limits, Options};
+use callgate::catalog::{Catalog, Entry};
+use callgate::gateway::Gateway;
+use callgate::local::Local;
+use callgate::model::LOCAL;
+use callgate::stdio::{self, StdioOptions};
+use callgate::upstream::CallError;
+use callgate::{Caller, Secret};
+use callgate_registry::Registry;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cli::CallArgs;
+use crate::commands::caller_named;
+use crate::commands::serve::{self, TokenCaller};
+use crate::config::{Config, TOKEN_VARIABLE};
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::{logging, registry};
+use client::ToolCall;
+
+/// Time for the connection to end. Calls are limited by the gateway.
+const END_TIMEOUT: Duration = Duration::from_hours(24);
+/// Minimum similarity of a name that is suggested.
+const MIN_SIMILARITY: f64 = 0.75;
+/// Time for which the bridge waits for a server that does not answer; shorter than for clients.
+const HOLD: Duration = Duration::from_secs(2);
+/// Maximum length of a message without the arguments.
+const MAX_ENVELOPE: usize = 4096;
+
+pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer) -> Result<()> {
+    // The cause of an upstream's failure is only in the log.
+    logging::start("error", config.log_format)?;
+    let arguments = arguments(&given.arguments, config.http.max_body_bytes)?;
+    if let Some(url) = &given.url {
+        let call = ToolCall { name: &given.tool, arguments: arguments.get() };
+        let reply = call_remote(config, url, call).await?;
+        return print(&reply, given.json, printer).map_err(anyhow::Error::msg);
+    }
+    let registry = serve::registry_of(config, registry::open(config).await?);
+    let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
+    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let caller = match &given.user {
+        Some(name) => {
+            let caller = caller_named(&registry.store().access_rows().await?, name)?;
+            gateway.gateway().with_token(caller, None)
+        }
+        None => {
+            let hint = "use `--user USER`, or create a token with `callgate token add USER`";
+            TokenCaller::new(config, &registry, &gateway).caller(hint.to_owned()).await?
+        }
+    };
+    let catalog = gateway.gateway().catalog();
+    let found = catalog.by_id(&given.tool).or_else(|| catalog.by_name(&given.tool));
+    let Some(entry) = found else {
+        return Err(unknown_tool(&registry, &catalog, &caller, &given.tool).await?);
+    };
+    check_access(&catalog, entry, &caller)?;
+    let caller = check_visibility(gateway.gateway(), entry, caller).await?;
+    let call = ToolCall { name: entry.name().as_str(), arguments: arguments.get() };
+    let max_line_bytes = arguments.get().len() + MAX_ENVELOPE;
+    let options = StdioOptions { max_line_bytes, end_timeout: END_TIMEOUT };
+    let (mcp, sender) = (Arc::clone(gateway.mcp()), Arc::new(caller.clone()));
+    let reply = call
+        .send(async |input, output| stdio::serve(mcp, sender, input, output, options).await)
+        .await?;
+    following.end().await;
+    print(&reply, given.json, printer).map_err(|message| {
+        let id = entry.id().as_str();
+        match gateway.gateway().check_arguments(&caller, id, Some(&arguments)) {
+            Err(CallError::Arguments(_)) => hinted(message, describe_arguments(&catalog, entry)),
+            _ => anyhow::Error::msg(message),
+        }
+    })
+}
+
+/// Returns the arguments on one line. They are not parsed, so that the gateway checks them as given.
+fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
+    let mut input = String::new();
+    let text = if text == "-" {
+        let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+        let read = std::io::stdin().take(limit).read_to_string(&mut input);
+        read.context("cannot read standard input")?;
+        input.as_str()
+    } else {
+        text
+    };
+    let example = "example: '{\"id\": 1}'";
+    let raw: &RawValue = serde_json::from_str(text)
+        .map_err(|error| hinted(format!("the arguments are not JSON: {error}"), example))?;
+    if !raw.get().starts_with('{') {
+        return Err(hinted("the arguments must be a JSON object", example));
+    }
+    // Valid JSON has line breaks only between tokens.
+    Ok(RawValue::from_string(raw.get().replace(['\n', '\r'], " "))?)
+}
+
+/// Checks the caller's grants. Clients are not told why a call is denied; the operator is.
+fn check_access(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()> {
+    let decision = catalog.requirement(entry).decide(&caller.grants);
+    if decision.is_allowed() {
+        return Ok(());
+    }
+    Err(hinted(
+        format!("{} may not call `{}`, {decision}", caller.name(), entry.id()),
+        "use `--user USER` to call as another user, or `callgate grant set` to change access",
+    ))
+}
+
+/// Checks that the upstream lists the method for the caller, if it limits what callers see.
+async fn check_visibility(gateway: &Gateway, entry: &Entry, caller: Caller) -> Result<Caller> {
+    let caller = gateway.prepare(caller).await;
+    if gateway.describe(&caller, entry.id().as_str()).is_ok() {
+        return Ok(caller);
+    }
+    let (name, id, upstream) = (caller.name(), entry.id(), entry.upstream());
+    Err(hinted(
+        format!("{name} may not call `{id}`: the service `{upstream}` does not list it for them"),
+        if caller.user.is_none() {
+            "use `--user USER` to call with the credential of a user".to_owned()
+        } else {
+            format!("`callgate method show {id} --user {name}` asks the service for the reason")
+        },
+    ))
+}
+
+async fn unknown_tool(
+    registry: &Registry,
+    catalog: &Catalog,
+    caller: &Caller,
+    tool: &str,
+) -> Result<anyhow::Error> {
+    let shown = tool.escape_debug().to_string();
+    if let Some(one) = catalog.quarantined().iter().find(|one| one.id == shown) {
+        return Ok(anyhow::anyhow!("method `{shown}` is quarantined: {}", one.reason));
+    }
+    let rows = registry.store().catalog_rows().await?.methods;
+    if let Some(row) = rows.iter().find(|row| row.rpc_method == tool) {
+        return Ok(if row.upstream_name() == LOCAL {
+            anyhow::anyhow!("`{shown}` is defined by the program that serves it; call it there")
+        } else {
+            let hint = format!("`callgate method set {shown} --exposed` makes it a tool");
+            hinted(format!("method `{shown}` is not a tool"), hint)
+        });
+    }
+    let entries = catalog.entries().iter();
+    let allowed = entries.filter(|entry| catalog.requirement(entry).allows(&caller.grants));
+    let names = allowed.flat_map(|entry| [entry.id().as_str(), entry.name().as_str()]);
+    let similarity = |name: &str| strsim::jaro_winkler(name, tool);
+    let nearest = names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let hint = match nearest.filter(|name| similarity(name) >= MIN_SIMILARITY) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "`callgate method list` shows the methods".to_owned(),
+    };
+    Ok(hinted(format!("there is no tool `{shown}`"), hint))
+}
+
+/// Calls a tool of a running server, through the bridge. Returns the JSON-RPC reply.
+async fn call_remote(config: &Config, url: &str, call: ToolCall<'_>) -> Result<Value> {
+    let limits = Limits { hold: HOLD, ..Limits::default() };
+    let endpoint = url.parse().context("`--url` is not valid")?;
+    let mut options = Options::new(endpoint).limits(limits);
+    if let Some(token) = config.token.as_ref().map(Secret::expose) {
+        let context = || format!("`{TOKEN_VARIABLE}` is not valid");
+        options = options.token_from(TOKEN_VARIABLE, token).with_context(context)?;
+    }
+    // The bridge ends, and ends its session, when its input ends.
+    call.send(async |input, output| bridge::run(&options, input, output, pending()).await).await
+}
+
+/// Describes the arguments of a tool on one line.
+fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
+    let tool: Value = serde_json::from_slice(&catalog.tool(entry)).unwrap_or_default();
+    let schema = tool.get("inputSchema");
+    let member = |name: &str| schema.and_then(|schema| schema.get(name));
+    let required = member("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let properties = member("properties").and_then(Value::as_object).into_iter().flatten();
+    let described: Vec<String> = properties
+        .map(|(name, property)| {
+            let kind = match property.get("type") {
+                Some(Value::String(kind)) => kind.clone(),
+                Some(Value::Array(kinds)) => {
+                    kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+                }
+                _ => "any".to_owned(),
+            };
+            let optional = if is_required(name) { "" } else { ", optional" };
+            format!("`{name}` ({kind}{optional})")
+        })
+        .collect();
+    if described.is_empty() {
+        return "it takes no arguments".to_owned();
+    }
+    format!(
+        "it takes {}; `callgate method show {}` shows its schema",
+        described.join(", "),
+        entry.id()
+    )
+}
+
+/// Prints the result of a call, or returns the message of its error.
+fn print(reply: &Value, as_json: bool, printer: &mut Printer) -> Result<(), String> {
+    if let Some(error) = reply.get("error") {
+        let message = error.get("message").and_then(Value::as_str);
+        return Err(message.unwrap_or("the call failed").to_owned());
+    }
+    let result = reply.get("result").ok_or("the reply has no result")?;
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let parts: Vec<String> = content
+        .map(|part| match part.get("text").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => part.to_string(),
+        })
+        .collect();
+    if as_json {
+        printer.data(result);
+    }
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        return Err(parts.join("\n"));
+    }
+    if !as_json {
+        for part in &parts {
+            printer.data(part);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `callgate export`
+
+use anyhow::Result;
+use callgate::model::LOCAL;
+use callgate_import::export;
+use callgate_registry::{MethodRow, Store as _};
+
+use crate::cli::{ExportArgs, ExportFormat};
+use crate::config::Config;
+use crate::printer::{Printer, one_line};
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    options: &ExportArgs,
+    printer: &mut Printer,
+) -> Result<()> {
+    let store = registry::open(config).await?;
+    let rows = store.catalog_rows().await?;
+    let is_of = |row: &MethodRow| {
+        options.upstream.as_deref().is_none_or(|name| name == row.upstream_name())
+    };
+    let exported = match options.format {
+        ExportFormat::Manifest => export::manifest::write(&rows, is_of)?,
+        // The parameters of code are not in the registry.
+        ExportFormat::Openrpc => {
+            export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
+        }
+    };
+    printer.data(&exported.text);
+    for (id, reason) in &exported.left_out {
+        printer.talk(format_args!("left out {}: {}", one_line(id), one_line(reason)));
+    }
+    Ok(())
+}

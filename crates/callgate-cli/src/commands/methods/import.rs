@@ -1,0 +1,228 @@
+//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and imports that are repeated
+
+mod approve;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate::forward::Target;
+use callgate::http;
+use callgate::model::LOCAL;
+use callgate_import::festi::{self, Users};
+use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
+use callgate_import::watch::{self, Event, Policy, WatchedSource};
+use callgate_import::{Description, Detail, Source, drupal, manifest, read_file};
+use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
+
+use super::service::{Configured, ServiceOptions, service};
+use crate::cli::{Import, ImportCommand};
+use crate::config::{Config, password_in_file};
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    command: ImportCommand,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let import = match command {
+        ImportCommand::From(import) => *import,
+        ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
+        ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
+    };
+    let given = import.options();
+    if given.watch.is_some() && given.prune {
+        return Err(hinted(
+            "`--prune` cannot be used with `--watch`",
+            "without it, methods that the source no longer has are hidden and keep their sections; a \
+             single import with `--prune` deletes them",
+        ));
+    }
+    let source = read_source(config, &import).await?;
+    if source.is_empty() {
+        return Err(hinted(
+            format!("{} has no methods, and nothing was changed", source.name),
+            "check the source; `callgate method remove` removes methods",
+        ));
+    }
+    let store = registry::open_own(config).await?;
+    if source.has_users() {
+        registry::refuse_users(config, &store).await?;
+    }
+    let options = given.to_import();
+    let report = if given.dry_run {
+        callgate_import::preview(&source, &store, &options, Detail::Brief).await?
+    } else {
+        callgate_import::write(&source, &store, &options, None).await?
+    };
+    printer.report(&report);
+    if let Some(keys) = &source.upstream_keys {
+        let upstream = upstream(&import)?;
+        super::upstream::add_keys(&store, upstream, keys, given.dry_run, printer).await?;
+    }
+    if let Some(seconds) = given.watch {
+        watch(config, &store, &import, seconds, report.digest, printer).await;
+    }
+    Ok(())
+}
+
+/// Repeats an import until the program is stopped. The change with the digest `last` is not printed again.
+async fn watch(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    import: &Import,
+    seconds: u32,
+    last: Option<String>,
+    printer: &mut Printer,
+) {
+    let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
+    let every = Duration::from_secs(seconds.into());
+    let source = watched("", config, import, every, policy);
+    printer.talk(format_args!("reading the source every {seconds} s until Ctrl-C"));
+    let on_event = |event: Event<'_>| match event {
+        Event::Changed(text) => printer.data(text),
+        Event::Failed(error) => {
+            printer.error(error);
+            printer.talk("methods are unchanged");
+        }
+        Event::Recovered => printer.talk("the source can be read again"),
+    };
+    tokio::select! {
+        () = watch::watch(store, source, last, on_event) => {}
+        () = http::shutdown_signal() => {}
+    }
+}
+
+/// Repeats the imports of the configuration, until the future is dropped.
+pub(crate) async fn watch_all(config: Arc<Config>, store: Arc<SqlStore>) {
+    let sources = config.imports.iter().map(|(name, repeated)| {
+        watched(name, &config, &repeated.import, repeated.every, repeated.policy)
+    });
+    watch::serve(&store, sources.collect()).await;
+}
+
+fn watched<'a>(
+    name: &'a str,
+    config: &'a Config,
+    import: &'a Import,
+    every: Duration,
+    policy: Policy,
+) -> WatchedSource<'a> {
+    WatchedSource {
+        name,
+        read: Box::new(|| Box::pin(read_source(config, import))),
+        options: import.options().to_import(),
+        every,
+        policy,
+    }
+}
+
+/// Returns what the source has now.
+async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
+    let mut source = read_methods(config, import).await?;
+    source.apply_options(&import.options().to_import());
+    Ok(source)
+}
+
+async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source> {
+    let upstream = upstream(import);
+    match import {
+        Import::Openrpc { source, references, service, .. } => {
+            let external: Vec<ExternalFile> =
+                references.iter().map(ExternalFile::read).collect::<anyhow::Result<_>>()?;
+            let options = ReadOptions { upstream: upstream?, external: &external };
+            if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
+                let file = Path::new(file);
+                return openrpc::read(&read_file(file)?, options).with_context(in_(file));
+            }
+            let target = source.as_deref().map(url).transpose()?;
+            let descriptions =
+                |target: &Target| DocumentRequest::both(target).map(Description::OpenRpc).to_vec();
+            of_service(config, target, service, options, descriptions).await
+        }
+        Import::Introspect { url: given, service, .. } => {
+            let target = given.as_deref().map(url).transpose()?;
+            let options = ReadOptions { upstream: upstream?, external: &[] };
+            of_service(config, target, service, options, |_| vec![Description::Introspection]).await
+        }
+        Import::Drupal { url: given, from, service, .. } => {
+            let site = given.as_deref().map(url).transpose()?;
+            let target = site.as_ref().map(drupal::endpoint).transpose()?;
+            let options = ReadOptions { upstream: upstream?, external: &[] };
+            let description = Description::Drupal((*from).into());
+            of_service(config, target, service, options, |_| vec![description]).await
+        }
+        #[cfg(feature = "php")]
+        Import::Php { directory, name, vendor, skip, .. } => {
+            let (name, skip) = (name.clone(), skip.clone());
+            let options = callgate_import::php::PhpOptions { name, vendor: *vendor, skip };
+            callgate_import::php::read(directory, upstream?, &options).await
+        }
+        #[cfg(not(feature = "php"))]
+        Import::Php { directory, name, vendor, skip, .. } => {
+            let _ = (directory, name, vendor, skip);
+            Err(crate::errors::not_built("a reader of PHP", "php"))
+        }
+        Import::Festi { database_url, password_file, prefix, users, .. } => {
+            let mut url: DatabaseUrl = database_url.parse()?;
+            if let Some(file) = password_file {
+                url = password_in_file(url, "--password-file", file)?;
+            }
+            let users = if *users { Users::All } else { Users::None };
+            festi::read(&url, prefix, users, upstream?).await
+        }
+        Import::Manifest { file, options } => {
+            let text = read_file(file)?;
+            manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
+        }
+    }
+}
+
+/// Reads the first of several descriptions that a service has.
+async fn of_service(
+    config: &Config,
+    target: Option<Target>,
+    given: &ServiceOptions,
+    options: ReadOptions<'_>,
+    descriptions: impl FnOnce(&Target) -> Vec<Description>,
+) -> anyhow::Result<Source> {
+    let rows = registry::open_own(config).await?.upstreams().await?;
+    let (service, configured) = service((config, &rows), options.upstream, target, given)?;
+    let descriptions = descriptions(service.target());
+    let mut source = Description::read_first(&descriptions, &service, options).await?;
+    if let Some(keys) = &source.upstream_keys {
+        source.notes.extend(configured.notes(options.upstream, keys));
+    }
+    if configured != Configured::Row {
+        source.upstream_keys = None;
+    }
+    Ok(source)
+}
+
+fn in_(file: &Path) -> impl Fn() -> String {
+    move || format!("`{}`", file.display())
+}
+
+/// Returns `true` for a URL, and `false` for a file.
+fn is_url(text: &str) -> bool {
+    text.contains("://") || text.starts_with("unix:")
+}
+
+fn url(text: &str) -> anyhow::Result<Target> {
+    text.parse().context("invalid URL")
+}
+
+/// Returns the upstream of methods that name none.
+fn upstream(import: &Import) -> anyhow::Result<&str> {
+    let upstream = import.options().upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM);
+    if upstream != LOCAL {
+        return Ok(upstream);
+    }
+    Err(hinted(
+        "`local` is the upstream of functions in the program itself",
+        "name another with `--upstream`",
+    ))
+}

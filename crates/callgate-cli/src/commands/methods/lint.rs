@@ -1,0 +1,123 @@
+//! `callgate lint`
+
+mod orphans;
+mod report;
+
+use anyhow::Result;
+use callgate::gateway::{SettingError, Settings};
+use callgate::lint::{Level, LintOptions, Problem, Profile};
+use callgate::model::LOCAL;
+use callgate_import::guessed;
+use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
+
+use crate::cli::LintArgs;
+use crate::commands::{assembly, caller_named};
+use crate::config::{Config, check_row};
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer) -> Result<()> {
+    let store = registry::open(config).await?;
+    let mut rows = store.catalog_rows().await?;
+    let access_rows = store.access_rows().await?;
+    let all = rows.methods.len();
+    rows.methods.retain(|row| row.upstream_name() != LOCAL);
+    let code = all - rows.methods.len();
+    let (settings, refused) = settings(&rows.settings, &Settings::default());
+    let assembly = Assembly { prefix: settings.tools_prefix.clone(), ..assembly(config) };
+    let catalog = assemble(&rows, assembly).catalog;
+    let caller = lint.user.as_deref().map(|name| caller_named(&access_rows, name)).transpose()?;
+    let options = LintOptions {
+        profiles: profiles(lint),
+        server_name: lint.server_name.as_deref().unwrap_or(&settings.server_name),
+        grants: caller.as_ref().map(|caller| &*caller.grants),
+    };
+    let mut found = callgate::lint::lint(&catalog, &options);
+    let guesses = guessed(&store, &rows.methods).await?;
+    let is_served = |id: &str| catalog.by_id(id).is_some();
+    let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
+    found.problems.extend(guesses.map(guess));
+    if caller.is_none() {
+        let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
+        found.problems.extend(of_registry(&rows, orphans, &refused, code));
+    }
+    report::print(&found, lint, printer);
+    let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
+    if errors > 0 {
+        anyhow::bail!("{}: some clients reject tools", report::counted(errors, "error"));
+    }
+    if lint.strict && warnings > 0 {
+        anyhow::bail!("{}, and `--strict` allows none", report::counted(warnings, "warning"));
+    }
+    Ok(())
+}
+
+fn profiles(lint: &LintArgs) -> Vec<&'static Profile> {
+    if lint.clients.is_empty() { Profile::ALL.iter().collect() } else { lint.clients.clone() }
+}
+
+fn guess(id: &str) -> Problem {
+    Problem {
+        method: Some(id.to_owned()),
+        level: Level::Note,
+        code: "guessed-safety",
+        clients: Vec::new(),
+        message: "the safety was guessed by the import; set it with `callgate method set`"
+            .to_owned(),
+    }
+}
+
+/// Returns problems that concern no tool.
+fn of_registry(
+    rows: &CatalogRows,
+    orphans: Vec<String>,
+    refused: &[SettingError],
+    code: usize,
+) -> Vec<Problem> {
+    let general =
+        |level, code, message| Problem { method: None, level, code, clients: Vec::new(), message };
+    let refused = refused.iter();
+    let mut problems: Vec<Problem> =
+        refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
+    let quarantined = rows.upstreams.iter().filter_map(|row| {
+        let reason = check_row(row).err()?;
+        let words = format!("upstream `{}` is quarantined: {reason:#}", row.name.escape_debug());
+        Some(general(Level::Warning, "quarantined-upstream", words))
+    });
+    problems.extend(quarantined);
+    problems.extend(orphans.into_iter().map(|words| general(Level::Note, "orphan", words)));
+    if code > 0 {
+        let words = format!(
+            "{code} methods are defined by the program that serves them, and are not checked"
+        );
+        problems.push(general(Level::Note, "code", words));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use callgate::lint::Profile;
+
+    use crate::config::tests::check_reference;
+
+    #[test]
+    fn the_reference_of_clients_is_up_to_date() {
+        let mut text = String::from(
+            "# Clients\n\nGenerated from the program; do not edit. The rules of `callgate lint --client NAME`, \
+             and the GitHub issues that show them. [lint.md](../guide/lint.md) explains the checks.\n",
+        );
+        for profile in Profile::ALL {
+            writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.title).unwrap();
+            if !profile.rules.is_empty() {
+                text.push_str("\n| what it refuses | level | seen |\n| --- | --- | --- |\n");
+            }
+            for rule in profile.rules {
+                writeln!(text, "| {} | {} | {} |", rule.check, rule.level, rule.seen).unwrap();
+            }
+        }
+        check_reference("clients.md", &text);
+    }
+}

@@ -1,0 +1,66 @@
+//! Rows that refer to missing rows. The tables have no foreign keys, as Festi's.
+
+use std::collections::HashSet;
+
+use callgate_registry::{AccessRows, CatalogRows, GrantRow, TokenRow};
+
+use crate::config::Config;
+
+/// Returns a sentence for each.
+pub(super) fn find(
+    config: &Config,
+    rows: &CatalogRows,
+    access: &AccessRows,
+    tokens: &[TokenRow],
+) -> Vec<String> {
+    let users: HashSet<i64> = access.users.iter().map(|user| user.id).collect();
+    let roles: HashSet<i64> = access.roles.iter().map(|role| role.id).collect();
+    let sections: HashSet<i64> = rows.sections.iter().map(|section| section.id).collect();
+    let mut found = Vec::new();
+    let mut grants = |kind: &str, holders: &HashSet<i64>, grants: &[GrantRow]| {
+        for grant in grants {
+            let (holder, section) = (grant.id_holder, grant.id_section);
+            if !holders.contains(&holder) {
+                found.push(format!("{kind} {holder} has a grant, and there is no such {kind}"));
+            }
+            if !sections.contains(&section) {
+                found.push(format!(
+                    "{kind} {holder} has a grant on section {section}, which does not exist"
+                ));
+            }
+        }
+    };
+    grants("user", &users, &access.user_grants);
+    grants("role", &roles, &access.role_grants);
+    for user in &access.users {
+        if let Some(role) = user.id_type.filter(|role| !roles.contains(role)) {
+            found.push(format!("user `{}` has role {role}, which does not exist", user.login));
+        }
+    }
+    for token in tokens.iter().filter(|token| !users.contains(&token.id_user)) {
+        found.push(format!(
+            "token {} is for user {}, which does not exist; `callgate token remove {0}` removes it",
+            token.id, token.id_user
+        ));
+    }
+    let of_rows = rows.upstreams.iter().map(|row| row.name.as_str());
+    let upstreams: HashSet<&str> = config.upstreams.names().chain(of_rows).collect();
+    for credential in &access.credentials {
+        let (user, upstream) = (credential.id_user, credential.upstream.as_str());
+        let Some(login) = credential.login.as_deref() else {
+            found.push(format!(
+                "user {user} has a credential for `{upstream}`, and there is no such user"
+            ));
+            continue;
+        };
+        if !upstreams.contains(upstream) {
+            found.push(format!(
+                "user `{login}` has a credential for upstream `{upstream}`, which does not exist; \
+                 `callgate credential remove {login} {upstream}` removes it"
+            ));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}

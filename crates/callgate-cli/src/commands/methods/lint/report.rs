@@ -1,0 +1,115 @@
+//! The report of `callgate lint`, as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use callgate::lint::{Level, Problem, Report};
+use serde_json::json;
+
+use crate::cli::LintArgs;
+use crate::printer::{Printer, one_line};
+
+/// Maximum number of problems of one kind that are printed without `--all`.
+const MAX_PER_KIND: usize = 3;
+
+/// Heading of problems that concern no tool.
+const REGISTRY: &str = "all tools";
+
+pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
+    if lint.json {
+        return printer.data(as_json(report));
+    }
+    let max = if lint.all { usize::MAX } else { MAX_PER_KIND };
+    let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();
+    for (method, problems) in by_method(report) {
+        let mut lines = Vec::new();
+        for problem in problems {
+            let count = shown.entry((problem.level, problem.code)).or_default();
+            *count += 1;
+            if *count <= max {
+                lines.push(line(problem));
+            }
+        }
+        if !lines.is_empty() {
+            printer.data(one_line(method.unwrap_or(REGISTRY)));
+            for line in lines {
+                printer.data(line);
+            }
+        }
+    }
+    let omitted = shown.iter().rev().filter(|(_, count)| **count > max);
+    let omitted: Vec<_> =
+        omitted.map(|((level, code), count)| (level, code, count - max)).collect();
+    for (level, code, more) in &omitted {
+        printer.data(format_args!("… and {more} more like this: {level} {code}"));
+    }
+    if !omitted.is_empty() {
+        printer.talk("note: `--all` and `--json` print all problems");
+    }
+    print_totals(report, printer);
+}
+
+fn line(problem: &Problem) -> String {
+    let clients = match problem.clients.as_slice() {
+        [] => String::new(),
+        clients => format!("{}: ", clients.join(", ")),
+    };
+    format!("  {:<8} {clients}{}", problem.level, one_line(&problem.message))
+}
+
+/// Groups problems by method, the most severe first.
+fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
+    let mut methods: BTreeMap<Option<&str>, Vec<&Problem>> = BTreeMap::new();
+    for problem in &report.problems {
+        methods.entry(problem.method.as_deref()).or_default().push(problem);
+    }
+    let mut methods: Vec<_> = methods.into_iter().collect();
+    for (_, problems) in &mut methods {
+        problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
+    }
+    let worst = |problems: &[&Problem]| problems.first().map(|problem| problem.level);
+    methods.sort_by_key(|(_, problems)| std::cmp::Reverse(worst(problems)));
+    methods
+}
+
+fn print_totals(report: &Report, printer: &mut Printer) {
+    let totals = report.totals;
+    let heaviest: Vec<String> =
+        report.heaviest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
+    let heaviest = match heaviest.as_slice() {
+        [] => String::new(),
+        some => format!("; the largest: {}", some.join(", ")),
+    };
+    printer.data(format_args!(
+        "{}, {} bytes, about {} tokens{heaviest}",
+        counted(totals.tools, "tool"),
+        totals.bytes,
+        totals.tokens
+    ));
+    let count = |level, word| counted(report.count(level), word);
+    printer.data(format_args!(
+        "{}, {}, {}",
+        count(Level::Error, "error"),
+        count(Level::Warning, "warning"),
+        count(Level::Note, "note")
+    ));
+}
+
+pub(super) fn counted(count: usize, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let heaviest = report.heaviest.iter();
+    let heaviest = heaviest.map(|(id, tokens)| json!({"method": id, "tokens": tokens}));
+    json!({
+        "tools": report.totals.tools,
+        "bytes": report.totals.bytes,
+        "tokens": report.totals.tokens,
+        "heaviest": heaviest.collect::<Vec<_>>(),
+        "errors": report.count(Level::Error),
+        "warnings": report.count(Level::Warning),
+        "notes": report.count(Level::Note),
+        "problems": report.problems,
+    })
+}

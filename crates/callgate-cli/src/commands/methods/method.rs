@@ -1,0 +1,299 @@
+//! `callgate method add|list|show|set|remove`
+
+mod access;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use callgate::catalog::Catalog;
+use callgate::model::LOCAL;
+use callgate_import::{Needs, NeedsByKey, guessed};
+use callgate_registry::{
+    CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check,
+    inspect,
+};
+use serde_json::{Value, json};
+
+use crate::cli::{ListArgs, MethodCommand, MethodFields};
+use crate::commands::{assembly, caller_named};
+use crate::config::Config;
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+use access::Explained;
+
+/// The registry has only the changes to a method that is code.
+const CODE_DECIDES: &str =
+    "defined by the program that serves it, which may require more access than the registry shows";
+
+pub(crate) async fn run(
+    config: &Config,
+    command: MethodCommand,
+    printer: &mut Printer,
+) -> Result<()> {
+    let store = registry::open(config).await?;
+    match command {
+        MethodCommand::Add { id, fields } => {
+            let mut row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
+            apply(&mut row, &fields);
+            row.exposed.get_or_insert_with(|| "1".to_owned());
+            // The key of its actions does not change with the upstream.
+            row.plugin = Some(row.upstream_name().to_owned());
+            row.method = Some(id.clone());
+            check(&row).with_context(|| format!("method `{id}`"))?;
+            store.add_method(&row, &fields.sections).await?;
+            printer.talk(format_args!("added method `{id}`"));
+            print_findings(config, &store, &id, printer).await
+        }
+        MethodCommand::Set { id, fields, no_sections } => {
+            let mut row = first_row(&store, &id).await?;
+            if row.upstream_name() == LOCAL {
+                refuse_for_code(&id, &fields, no_sections)?;
+            }
+            apply(&mut row, &fields);
+            if no_sections {
+                row.sections = None;
+            }
+            if row.upstream_name() != LOCAL {
+                check(&row).with_context(|| format!("method `{id}`"))?;
+            }
+            let replaces_sections = no_sections || !fields.sections.is_empty();
+            let needs = replaces_sections.then_some(fields.sections.as_slice());
+            store.update_method(&row, needs).await?;
+            printer.talk(format_args!("changed method `{id}`"));
+            print_findings(config, &store, &id, printer).await
+        }
+        MethodCommand::List(ListArgs { json }) => {
+            list(config, &store.catalog_rows().await?, json, printer);
+            Ok(())
+        }
+        MethodCommand::Show { id, user, json } => {
+            show(config, &store, &id, user.as_deref(), json, printer).await
+        }
+        MethodCommand::Remove { id } => {
+            let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
+            let rows = store.remove_method(&id).await?;
+            let left = if is_code {
+                "the program that defines it still serves it"
+            } else if !store.methods_with_id(&id).await?.is_empty() {
+                "Festi still has it"
+            } else {
+                let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
+                printer.talk(format_args!("removed method `{id}`{all}"));
+                return Ok(());
+            };
+            printer.talk(format_args!("removed the changes to `{id}`; {left}"));
+            Ok(())
+        }
+    }
+}
+
+/// The parameters, result and minimum access of a method that is code cannot be changed.
+fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
+    let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
+    let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
+    if changes_params || changes_result || fields.upstream.is_some() || no_sections {
+        return Err(hinted(
+            format!("`{id}` is defined by the program that serves it"),
+            "its title, description, safety, annotations, tool name, exposure and the masks of its \
+             sections can be changed; its parameters, result, upstream and minimum access cannot",
+        ));
+    }
+    Ok(())
+}
+
+async fn first_row(store: &Arc<SqlStore>, id: &str) -> Result<MethodRow> {
+    let rows = store.methods_with_id(id).await?;
+    Ok(rows.into_iter().next().ok_or_else(|| missing(id))?)
+}
+
+fn missing(id: &str) -> StoreError {
+    Entity::Method.not_found(id)
+}
+
+fn apply(row: &mut MethodRow, fields: &MethodFields) {
+    let set = |column: &mut Option<String>, value: &Option<String>| {
+        if value.is_some() {
+            column.clone_from(value);
+        }
+    };
+    set(&mut row.title, &fields.title);
+    set(&mut row.description, &fields.description);
+    set(&mut row.return_type, &fields.returns);
+    set(&mut row.upstream, &fields.upstream);
+    set(&mut row.tool_name, &fields.tool_name);
+    set(&mut row.annotations, &fields.annotations);
+    set(&mut row.input_schema, &fields.input_schema);
+    set(&mut row.output_schema, &fields.output_schema);
+    if !fields.sections.is_empty() {
+        // Also in the row: if an action is lost, the method is closed instead of open.
+        let idents: Vec<&str> = fields.sections.iter().map(|(ident, _)| ident.as_str()).collect();
+        row.sections = Some(json!(idents).to_string());
+    }
+    if !fields.params.is_empty() {
+        row.params = Some(json!(fields.params).to_string());
+        (row.params_types, row.defaults, row.input_schema) = (None, None, None);
+    }
+    if fields.returns.is_some() {
+        row.output_schema = None;
+    }
+    let flag = |is_given: bool, value: &str| is_given.then(|| value.to_owned());
+    set(&mut row.safety, &flag(fields.read_only, "read_only"));
+    set(&mut row.safety, &flag(fields.destructive, "destructive"));
+    set(&mut row.exposed, &flag(fields.hidden, "0"));
+    set(&mut row.exposed, &flag(fields.exposed, "1"));
+}
+
+async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<Inspection> {
+    let rows = store.catalog_rows().await?;
+    let found = inspect(&rows, id, assembly(config))
+        .with_context(|| format!("method `{id}` is quarantined"))?;
+    Ok(found.ok_or_else(|| missing(id))?)
+}
+
+async fn print_findings(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    id: &str,
+    printer: &mut Printer,
+) -> Result<()> {
+    let inspection = inspection(config, store, id).await?;
+    for finding in &inspection.findings {
+        printer.talk(format_args!("note: {finding}"));
+    }
+    if inspection.row.upstream_name() == LOCAL {
+        printer.talk(CODE_DECIDES);
+    } else if inspection.tool.is_some() && inspection.requirement.is_open() {
+        printer.talk("note: no section, so open to every caller; add one with `--section`");
+    }
+    Ok(())
+}
+
+fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printer) {
+    let catalog = assemble(rows, assembly(config)).catalog;
+    let needs = NeedsByKey::of_rows(rows);
+    let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
+    methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
+    let mut served = HashSet::new();
+    let columns = [
+        ("id", "ID"),
+        ("title", ""),
+        ("description", ""),
+        ("tool_name", ""),
+        ("upstream", "UPSTREAM"),
+        ("safety", "SAFETY"),
+        ("sections", "SECTIONS"),
+        ("state", "STATE"),
+    ];
+    let rows = methods.into_iter().map(|row| {
+        let is_first = served.insert(row.rpc_method.as_str());
+        [
+            json!(row.rpc_method),
+            json!(row.title),
+            json!(row.description),
+            json!(row.tool_name),
+            json!(row.upstream_name()),
+            json!(row.safety),
+            json!(sections(&needs.of(row))),
+            json!(state(row, &catalog, is_first)),
+        ]
+    });
+    printer.list(as_json, columns, rows);
+}
+
+/// Returns how a row is served.
+fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
+    if row.upstream_name() == LOCAL {
+        return if row.exposed.as_deref() == Some("0") { "hidden" } else { "overlay" };
+    }
+    if is_first && catalog.by_id(&row.rpc_method).is_some() {
+        return "tool";
+    }
+    let shown = row.rpc_method.escape_debug().to_string();
+    let is_quarantined = catalog.quarantined().iter().any(|one| one.id == shown);
+    if is_quarantined { "quarantined" } else { "hidden" }
+}
+
+fn sections(needs: &Needs) -> Vec<String> {
+    needs.iter().map(|(ident, mask)| format!("{ident}:{mask}")).collect()
+}
+
+async fn show(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    id: &str,
+    caller: Option<&str>,
+    as_json: bool,
+    printer: &mut Printer,
+) -> Result<()> {
+    let inspection = inspection(config, store, id).await?;
+    let decision = match caller {
+        None => None,
+        Some(name) => Some(decide(config, store, &inspection, name).await?),
+    };
+    let upstream = inspection.row.upstream_name();
+    let is_code = upstream == LOCAL;
+    let tool: Option<Value> =
+        inspection.tool.as_deref().map(serde_json::from_str).transpose().unwrap_or_default();
+    let needs = inspection.requirement.needs().iter();
+    let needs: Vec<String> =
+        needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
+    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    if !guessed(store, [&inspection.row]).await?.is_empty() {
+        findings.push(
+            "the safety was guessed by the import; set it with `callgate method set`".to_owned(),
+        );
+    }
+    // Code can require more access than rows, never less.
+    let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
+    if as_json {
+        let decision = decision.filter(|it| !is_unsure(it)).map(|it| it.reason);
+        printer.data(json!({
+            "id": id,
+            "upstream": upstream,
+            "tool": tool,
+            "needs": needs,
+            "findings": findings,
+            "decision": decision,
+        }));
+        return Ok(());
+    }
+    printer.data(format_args!("{id}, on upstream `{upstream}`"));
+    match tool {
+        Some(tool) => printer.data(serde_json::to_string_pretty(&tool)?),
+        None if is_code => printer.data(CODE_DECIDES),
+        None => printer.data("not exposed"),
+    }
+    if needs.is_empty() && !is_code {
+        printer.data("open to every caller");
+    }
+    let notes = findings.into_iter().map(|finding| format!("note: {finding}"));
+    for line in needs.into_iter().chain(notes) {
+        printer.data(line);
+    }
+    if let (Some(decision), Some(caller)) = (decision, caller) {
+        let unsure = "not denied by the registry; the program may require more";
+        let reason = if is_unsure(&decision) { unsure } else { &decision.reason };
+        printer.data(format_args!("{caller}: {reason}"));
+    }
+    Ok(())
+}
+
+/// Explains whether a user may call a method.
+async fn decide(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    inspection: &Inspection,
+    name: &str,
+) -> Result<Explained> {
+    let caller = caller_named(&store.access_rows().await?, name)?;
+    let decision = inspection.requirement.decide(&caller.grants);
+    if decision.is_allowed()
+        && let Some(explained) =
+            access::decide(config, store, &inspection.row, &caller, &decision).await?
+    {
+        return Ok(explained);
+    }
+    Ok(Explained { is_allowed: decision.is_allowed(), reason: decision.to_string() })
+}

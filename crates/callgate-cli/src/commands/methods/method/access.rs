@@ -1,0 +1,63 @@
+//! Whether the upstream of a method lists it for a caller.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use callgate::Caller;
+use callgate::access::Decision;
+use callgate::upstream::{CallerMethods, Upstream as _};
+use callgate_registry::{MethodRow, SqlStore, UserCredentials};
+
+use crate::config::{Config, ForwardFactory};
+
+/// A decision about a caller and a method, with its reason.
+#[derive(Debug)]
+pub(super) struct Explained {
+    pub(super) is_allowed: bool,
+    pub(super) reason: String,
+}
+
+/// Asks the service with the caller's credential. Returns `None` if it does not limit what callers see.
+pub(super) async fn decide(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    row: &MethodRow,
+    caller: &Caller,
+    granted: &Decision,
+) -> anyhow::Result<Option<Explained>> {
+    let (name, user) = (row.upstream_name(), caller.name());
+    let upstreams = store.upstreams().await?;
+    if !config.upstreams.limits_callers(name, &upstreams)? {
+        return Ok(None);
+    }
+    // Writes to the store: an authorization server may replace a refresh token.
+    let credentials = UserCredentials::stored_in(Arc::clone(store) as _);
+    credentials.set(&store.credentials().await?);
+    let factory = ForwardFactory { call_timeout: config.call_timeout, credentials };
+    let forward = config.upstreams.forward(name, &upstreams, &factory)?;
+    let Some(lists) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
+        return Ok(None);
+    };
+    if lists.identity(caller).await.map_err(anyhow::Error::from_boxed)?.is_none() {
+        let reason = format!(
+            "denied: `{user}` has no credential for the service `{name}`; `callgate credential set {user} \
+             {name}` sets it"
+        );
+        return Ok(Some(Explained { is_allowed: false, reason }));
+    }
+    let methods = lists.methods(caller).await.map_err(anyhow::Error::from_boxed);
+    let methods = methods
+        .with_context(|| format!("cannot read what the service `{name}` lists for `{user}`"))?;
+    let (is_allowed, reason) = match methods {
+        CallerMethods::Refused(reason) => {
+            (false, format!("denied: the service `{name}` refuses `{user}` its list: {reason}"))
+        }
+        CallerMethods::Listed(ids) if ids.contains(&row.rpc_method) => {
+            (true, format!("{granted}; the service `{name}` lists it for `{user}`"))
+        }
+        CallerMethods::Listed(_) => {
+            (false, format!("denied: the service `{name}` does not list it for `{user}`"))
+        }
+    };
+    Ok(Some(Explained { is_allowed, reason }))
+}

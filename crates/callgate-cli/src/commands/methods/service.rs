@@ -1,0 +1,210 @@
+//! The service that an import reads from, and how calls to it are configured.
+//!
+//! The credentials of an upstream are sent only to the upstream's own URL. Others come from variables and
+//! files that the command line names, so that no secret is on it.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use callgate::forward::{ForwardLimits, ForwardOptions, Target};
+use callgate::model::ParamStyle;
+use callgate_import::{Service, UpstreamKeys};
+use callgate_registry::UpstreamRow;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::config::{Config, secret_in_file, secret_in_variable};
+use crate::errors::hinted;
+
+/// How to ask a service that is not configured.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServiceOptions {
+    /// Header, and the environment variable that contains its value; may be repeated
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = name_and_place)]
+    header_env: Vec<(String, String)>,
+    /// Header, and the file that contains its value; may be repeated
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
+    header_file: Vec<(String, String)>,
+    /// Environment variable with a parameter that is sent first, such as `token:…` of aria2; may be repeated.
+    /// Parameters are sent by position then
+    #[arg(long, value_name = "VARIABLE")]
+    first_param_env: Vec<String>,
+    /// File with PEM certificates of authorities to trust, besides those of the system
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+fn name_and_place(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
+            Ok((name.to_owned(), place.to_owned()))
+        }
+        _ => Err("expected `NAME=VALUE`, such as `Authorization=SHOP_TOKEN`".to_owned()),
+    }
+}
+
+impl ServiceOptions {
+    /// Returns a service that is not configured.
+    pub(crate) fn service(&self, config: &Config, target: Target) -> anyhow::Result<Service> {
+        Service::new(self.add_to(unconfigured(config, target))?)
+    }
+
+    fn add_to(&self, mut options: ForwardOptions) -> anyhow::Result<ForwardOptions> {
+        for (name, variable) in &self.header_env {
+            let value = secret_in_variable("--header-env", variable)?;
+            options = options.replace_header(name, &value).context("`--header-env`")?;
+        }
+        for (name, file) in &self.header_file {
+            let value = secret_in_file("--header-file", file.as_ref())?;
+            options = options.replace_header(name, &value).context("`--header-file`")?;
+        }
+        for variable in &self.first_param_env {
+            let value = secret_in_variable("--first-param-env", variable)?;
+            options = options.params(ParamStyle::Positional).first_param(&json!(value));
+        }
+        if let Some(path) = &self.ca_file {
+            let shown = || format!("`--ca-file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(shown)?;
+            options = options.ca_certificates(&pem).with_context(shown)?;
+        }
+        Ok(options)
+    }
+
+    /// Returns the options as arguments of a command, quoted for a shell.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let env = self.header_env.iter().map(|header| ("--header-env", header));
+        let file = self.header_file.iter().map(|header| ("--header-file", header));
+        let headers =
+            env.chain(file).map(|(option, (name, place))| (option, format!("{name}={place}")));
+        let first = self.first_param_env.iter().map(|it| ("--first-param-env", it.clone()));
+        let ca = self.ca_file.iter().map(|path| ("--ca-file", path.to_string_lossy().into_owned()));
+        let all = headers.chain(first).chain(ca);
+        all.map(|(option, value)| format!("{option} {}", quoted(&value))).collect()
+    }
+
+    /// Returns the options as lines of `[upstreams.NAME]`.
+    fn table(&self) -> Vec<String> {
+        let env = self.header_env.iter().map(|header| ("env", header));
+        let file = self.header_file.iter().map(|header| ("file", header));
+        let header = |(key, (name, place)): (_, &(String, String))| {
+            format!("{} = {{ {key} = {} }}", json!(name), json!(place))
+        };
+        let headers: Vec<String> = env.chain(file).map(header).collect();
+        let first = self.first_param_env.iter();
+        let first: Vec<String> = first.map(|it| format!("{{ env = {} }}", json!(it))).collect();
+        let mut table = Vec::new();
+        if !headers.is_empty() {
+            table.push(format!("headers = {{ {} }}", headers.join(", ")));
+        }
+        if !first.is_empty() {
+            table.push(r#"params = "positional""#.to_owned());
+            table.push(format!("first_params = [{}]", first.join(", ")));
+        }
+        table.extend(self.ca_file.iter().map(|path| format!("ca_file = {}", json!(path))));
+        table
+    }
+}
+
+/// Quotes a word for a shell, if it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-=./:@%+,".contains(c);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Where calls to a service are configured.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Configured {
+    /// Nowhere: the table that the file needs, and a command that does the same.
+    Nowhere {
+        table: Vec<String>,
+        command: Option<String>,
+    },
+    File,
+    Row,
+    /// The upstream is at another URL.
+    Other(String),
+}
+
+/// Returns the service at a URL, or at that of the upstream.
+pub(super) fn service(
+    (config, rows): (&Config, &[UpstreamRow]),
+    upstream: &str,
+    target: Option<Target>,
+    given: &ServiceOptions,
+) -> anyhow::Result<(Service, Configured)> {
+    let known = config.upstreams.target(upstream, rows)?;
+    let is_its = target.is_none() || target == known;
+    let configured = match &known {
+        Some(_) if is_its => config.upstreams.options(upstream, rows, config.call_timeout)?,
+        _ => None,
+    };
+    let options = match (configured, target) {
+        (Some(options), _) => options,
+        (None, Some(target)) => unconfigured(config, target),
+        (None, None) => {
+            return Err(hinted(
+                format!("there is no URL, and upstream `{upstream}` is not configured"),
+                "give the URL of the service, or its upstream with `--upstream`",
+            ));
+        }
+    };
+    let configured = match known {
+        None => suggestion(upstream, options.target(), given),
+        Some(known) if !is_its => Configured::Other(format!(
+            "note: upstream `{upstream}` is at {known}, so its credentials are not used here"
+        )),
+        Some(_) if config.upstreams.names().any(|name| name == upstream) => Configured::File,
+        Some(_) => Configured::Row,
+    };
+    Ok((Service::new(given.add_to(options)?)?, configured))
+}
+
+fn unconfigured(config: &Config, target: Target) -> ForwardOptions {
+    let limits = ForwardLimits { timeout: config.call_timeout, ..ForwardLimits::default() };
+    ForwardOptions::new(target).limits(limits)
+}
+
+fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Configured {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let name = match upstream {
+        bare if bare.chars().all(is_bare) => bare.to_owned(),
+        other => json!(other).to_string(),
+    };
+    let head = "note: to call the service, callgate.toml needs".to_owned();
+    // The query may contain a key, and is not shown.
+    let query = if target.has_query() { "  # plus the query" } else { "" };
+    let url = format!("url = {}{query}", json!(target.to_string()));
+    let table = [head, format!("[upstreams.{name}]"), url];
+    let more = given.table();
+    let is_all = more.is_empty() && !target.has_query() && name == upstream;
+    let command = is_all.then(|| format!("or: callgate upstream set {name} url={target}"));
+    Configured::Nowhere { table: table.into_iter().chain(more).collect(), command }
+}
+
+impl Configured {
+    /// Returns what to configure, with the keys that the source suggests.
+    pub(super) fn notes(&self, upstream: &str, keys: &UpstreamKeys) -> Vec<String> {
+        let lines = keys.iter().map(|(key, value)| format!("{key} = {value}"));
+        match self {
+            Self::Nowhere { table, command } => {
+                let values = keys.iter().map(|(key, value)| match value {
+                    Value::String(text) => format!(" {key}={text}"),
+                    other => format!(" {key}={other}"),
+                });
+                let values: Vec<String> = values.collect();
+                let command = command.iter().map(|command| format!("{command}{}", values.concat()));
+                table.iter().cloned().chain(lines).chain(command).collect()
+            }
+            Self::File if !keys.is_empty() => {
+                let note =
+                    format!("note: [upstreams.{upstream}] in the configuration should also have");
+                [note].into_iter().chain(lines).collect()
+            }
+            Self::Other(note) => vec![note.clone()],
+            Self::File | Self::Row => Vec::new(),
+        }
+    }
+}

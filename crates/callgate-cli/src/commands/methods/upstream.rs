@@ -1,0 +1,264 @@
+//! `callgate upstream set|list|show|remove`
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use callgate::forward::Target;
+use callgate_import::UpstreamKeys;
+use callgate_registry::{Entity, SqlStore, Store as _, UpstreamRow};
+use serde_json::{Map, Value, json};
+
+use crate::cli::{ListArgs, UpstreamCommand};
+use crate::commands::check_name;
+use crate::config::{Config, check_row, has_secret, keys_of_row, row_shown};
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+
+/// Maximum length of the keys of an upstream, in bytes.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+pub(crate) async fn run(
+    config: &Config,
+    command: UpstreamCommand,
+    printer: &mut Printer,
+) -> Result<()> {
+    let store = registry::open_own(config).await?;
+    match command {
+        UpstreamCommand::Set { name, values, json } => {
+            check_name("upstream", &name)?;
+            let keys = if json || values == ["-"] {
+                read_json()?
+            } else {
+                changed(&store, &name, &values).await?
+            };
+            set(config, &store, &name, keys, printer).await?;
+            let mut given = Map::new();
+            if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
+            {
+                printer.talk(
+                    "note: other users of this machine can see the command line; a secret is better \
+                     written as `KEY={\"env\":\"NAME\"}`, or passed on standard input: `callgate upstream set NAME -`",
+                );
+            }
+            Ok(())
+        }
+        UpstreamCommand::List(ListArgs { json }) => {
+            list(config, &store.upstreams().await?, json, printer);
+            Ok(())
+        }
+        UpstreamCommand::Show { name, json } => {
+            let row = existing(config, &store, &name).await?;
+            let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
+            let shown = row_shown(keys);
+            let text = if json { shown.to_string() } else { serde_json::to_string_pretty(&shown)? };
+            printer.data(text);
+            Ok(())
+        }
+        UpstreamCommand::Remove { name } => {
+            existing(config, &store, &name).await?;
+            remove(config, &store, &name, printer).await
+        }
+    }
+}
+
+fn is_in_file(config: &Config, name: &str) -> bool {
+    config.upstreams.names().any(|known| known == name)
+}
+
+async fn set(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    name: &str,
+    keys: Map<String, Value>,
+    printer: &mut Printer,
+) -> Result<()> {
+    let before = find(store, name).await?.and_then(|row| keys_of_row(&row).ok());
+    let before = before.as_ref().and_then(|keys| keys.get("url"));
+    let is_moved = is_elsewhere(before, keys.get("url"));
+    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
+    check_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    store.set_upstream(&row).await?;
+    printer.talk(format_args!("set upstream `{name}`"));
+    if is_in_file(config, name) {
+        printer.talk(format_args!(
+            "note: the configuration file also has an upstream `{name}`, which takes precedence"
+        ));
+    } else if is_moved {
+        let credentials = store.credentials().await?;
+        let count = credentials.iter().filter(|row| row.upstream == name).count();
+        if count > 0 {
+            printer.talk(format_args!(
+                "note: {count} credentials of users for `{name}` are sent to this server now; \
+                 `callgate credential list` shows them"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the keys that an import suggests and the row of the upstream lacks.
+pub(super) async fn add_keys(
+    store: &Arc<SqlStore>,
+    name: &str,
+    keys: &UpstreamKeys,
+    dry_run: bool,
+    printer: &mut Printer,
+) -> Result<()> {
+    let Some(row) = find(store, name).await? else { return Ok(()) };
+    let mut all = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    let new: Vec<_> = keys.iter().filter(|(key, _)| !all.contains_key(*key)).cloned().collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
+    if let Err(problem) = check_row(&row) {
+        printer.talk(format_args!(
+            "note: upstream `{name}` cannot have {}: {problem:#}",
+            shown.join(", ")
+        ));
+    } else if dry_run {
+        printer.talk(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
+    } else {
+        store.set_upstream(&row).await?;
+        printer.talk(format_args!("set upstream `{name}`: {}", shown.join(", ")));
+    }
+    Ok(())
+}
+
+/// Returns `true` if requests go to another server. URLs in variables or files are compared by name.
+fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
+    let server = |url: Option<&Value>| url?.as_str()?.parse::<Target>().ok()?.with_path("/").ok();
+    let old = server(before);
+    before != now && (old.is_none() || old != server(now))
+}
+
+async fn remove(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    name: &str,
+    printer: &mut Printer,
+) -> Result<()> {
+    // The credentials of users are for the upstream of the file then.
+    let is_in_file = is_in_file(config, name);
+    let credentials = store.remove_upstream(name, is_in_file).await?;
+    printer.talk(format_args!("removed upstream `{name}`"));
+    if credentials > 0 {
+        printer.talk(format_args!("removed {credentials} credentials of users for it"));
+    }
+    match methods_of(config, store, name).await {
+        Ok(left) if left > 0 && !is_in_file => {
+            printer.talk(format_args!("note: methods that use it and fail now: {left}"));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            printer.talk(format_args!("note: cannot count the methods that use it: {error:#}"));
+        }
+    }
+    Ok(())
+}
+
+/// Counts the methods of an upstream, including those of an attached database.
+async fn methods_of(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<usize> {
+    let store = registry::attached(config, Arc::clone(store)).await?;
+    let methods = store.catalog_rows().await?.methods;
+    Ok(methods.iter().filter(|row| row.upstream_name() == name).count())
+}
+
+async fn find(store: &Arc<SqlStore>, name: &str) -> Result<Option<UpstreamRow>> {
+    Ok(store.upstreams().await?.into_iter().find(|row| row.name == name))
+}
+
+async fn existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<UpstreamRow> {
+    match find(store, name).await? {
+        Some(row) => Ok(row),
+        None if is_in_file(config, name) => Err(hinted(
+            format!("upstream `{name}` is in the configuration file, not in the registry"),
+            "edit `callgate.toml`, or the file of `--config`",
+        )),
+        None => Err(Entity::Upstream.not_found(name).into()),
+    }
+}
+
+fn read_json() -> Result<Map<String, Value>> {
+    let mut text = String::new();
+    let input = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
+    input.context("cannot read standard input")?;
+    serde_json::from_str(&text).context("standard input is not a JSON object")
+}
+
+/// Returns the keys of the row with `values` applied.
+async fn changed(
+    store: &Arc<SqlStore>,
+    name: &str,
+    values: &[String],
+) -> Result<Map<String, Value>> {
+    let mut keys = match find(store, name).await? {
+        Some(row) => keys_of_row(&row).map_err(|error| {
+            hinted(
+                format!("upstream `{name}`: {error}"),
+                "replace all keys with `callgate upstream set NAME -`",
+            )
+        })?,
+        None => Map::new(),
+    };
+    for pair in values {
+        change(&mut keys, pair)?;
+    }
+    Ok(keys)
+}
+
+/// Applies a `KEY=VALUE`. The value is JSON, or else text; an empty value removes the key.
+fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
+    let (key, value) = pair.split_once('=').with_context(|| {
+        format!("expected `KEY=VALUE`, such as `url=http://localhost:9000/rpc`, found `{pair}`")
+    })?;
+    let parsed = || serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    let set = |keys: &mut Map<String, Value>, key: &str| match value {
+        "" => keys.shift_remove(key),
+        _ => keys.insert(key.to_owned(), parsed()),
+    };
+    let Some((table, key)) = key.split_once('.') else {
+        set(keys, key);
+        return Ok(());
+    };
+    let inner = keys.entry(table).or_insert_with(|| Map::new().into()).as_object_mut();
+    let inner = inner.with_context(|| format!("`{table}` is not a table"))?;
+    set(inner, key);
+    if inner.is_empty() {
+        keys.shift_remove(table);
+    }
+    Ok(())
+}
+
+fn list(config: &Config, rows: &[UpstreamRow], as_json: bool, printer: &mut Printer) {
+    let columns = [
+        ("name", "NAME"),
+        ("url", "URL"),
+        ("source", "SOURCE"),
+        ("sends_credentials", ""),
+        ("", "CREDENTIALS"),
+        ("problem", ""),
+        ("", "STATE"),
+    ];
+    let rows = config.upstreams.summaries(rows).into_iter().map(|one| {
+        let whose = one.sends_credentials.then_some("each user's");
+        let state = match &one.problem {
+            Some(why) => format!("quarantined: {why}"),
+            None => "ok".to_owned(),
+        };
+        [
+            json!(one.name),
+            json!(one.url),
+            json!(one.source),
+            json!(one.sends_credentials),
+            json!(whose),
+            json!(one.problem),
+            json!(state),
+        ]
+    });
+    printer.list(as_json, columns, rows);
+}

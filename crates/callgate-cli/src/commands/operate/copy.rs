@@ -1,0 +1,61 @@
+//! `callgate registry copy`
+
+use std::path::Path;
+
+use anyhow::Result;
+use callgate_registry::{Copy, CopyReport, DatabaseUrl, copy};
+
+use crate::cli::CopyArgs;
+use crate::config::{Config, password_in_file};
+use crate::errors::hinted;
+use crate::printer::Printer;
+
+pub(crate) async fn run(config: &Config, given: &CopyArgs, printer: &mut Printer) -> Result<()> {
+    let from = url(&given.from, "--from-password-file", given.from_password_file.as_deref())?;
+    let to = url(&given.to, "--to-password-file", given.to_password_file.as_deref())?;
+    let what = Copy {
+        from: &from,
+        to: &to,
+        options: &config.database_options,
+        tables: config.tables.as_ref(),
+    };
+    let copied = copy(what, &mut |table| printer.talk(format_args!("copying {table}"))).await?;
+    let rows = copied.tables.iter().map(|table| {
+        let equal = if table.is_equal { "equal" } else { "different" };
+        vec![table.name.clone(), table.rows.to_string(), equal.to_owned()]
+    });
+    printer.table(&["TABLE", "ROWS", "CONTENT"], &rows.collect::<Vec<_>>());
+    report(&copied, &from, &to, printer)
+}
+
+fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
+    let url: DatabaseUrl = text.parse()?;
+    match file {
+        Some(file) => password_in_file(url, option, file),
+        None => Ok(url),
+    }
+}
+
+fn report(
+    copied: &CopyReport,
+    from: &DatabaseUrl,
+    to: &DatabaseUrl,
+    printer: &mut Printer,
+) -> Result<()> {
+    if copied.moved {
+        return Err(hinted(
+            format!("`{from}` changed while it was copied, so `{to}` is not finished"),
+            "run the command again while nothing writes to the source; it starts over",
+        ));
+    }
+    if !copied.is_finished() {
+        return Err(hinted(
+            format!("`{to}` differs from `{from}`, so the copy is not finished"),
+            "run the command again, it starts over; if the difference stays, another program writes to the \
+             target, or the target does not store values unchanged",
+        ));
+    }
+    let done = if copied.was_there { "was complete already" } else { "is complete" };
+    printer.talk(format_args!("{to} {done}"));
+    Ok(())
+}

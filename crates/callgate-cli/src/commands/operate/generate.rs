@@ -1,0 +1,20 @@
+//! `callgate completions` and `callgate man`: files generated from the command line's definition.
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::printer::Printer;
+
+pub(crate) fn completions(given: &CompletionsArgs, printer: &mut Printer) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(given.shell, &mut Cli::definition(), "callgate", &mut script);
+    printer.data(String::from_utf8(script)?.trim_end());
+    Ok(())
+}
+
+pub(crate) fn man(given: &ManArgs) -> Result<()> {
+    let directory = &given.directory;
+    std::fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::definition(), directory))
+        .with_context(|| format!("cannot write to `{}`", directory.display()))
+}

@@ -1,0 +1,56 @@
+//! `callgate migrate`
+
+use crate::cli::MigrateArgs;
+use crate::config::{Config, Preset};
+use crate::printer::Printer;
+use crate::registry;
+use anyhow::Result;
+
+pub(crate) async fn run(
+    config: &Config,
+    options: &MigrateArgs,
+    printer: &mut Printer,
+) -> Result<()> {
+    if options.dry_run {
+        return dry_run(config, printer).await;
+    }
+    let (_, applied) = registry::migrate(config).await?;
+    if applied.is_empty() {
+        printer.talk(format_args!("{} is up to date", config.database));
+    }
+    for name in applied {
+        printer.talk(format_args!("{}: applied `{name}`", config.database));
+    }
+    Ok(())
+}
+
+/// Prints the SQL to stdout, for the database's own tools.
+async fn dry_run(config: &Config, printer: &mut Printer) -> Result<()> {
+    let url = &config.database;
+    let pending = registry::pending(config).await?;
+    let settings = absent_settings(config, pending.is_empty()).await?;
+    if pending.is_empty() && settings.is_empty() {
+        printer.talk(format_args!("{url} is up to date: nothing to do"));
+    }
+    for one in &pending {
+        printer.talk(format_args!("{url}: would apply {} `{}`", one.version, one.name));
+        printer.data(&one.sql);
+    }
+    for (key, value) in settings {
+        printer.talk(format_args!("{url}: would set {key}={value}"));
+    }
+    Ok(())
+}
+
+/// Returns the settings of the preset that the registry lacks; all of them if it does not exist yet.
+async fn absent_settings(
+    config: &Config,
+    exists: bool,
+) -> Result<Vec<(&'static str, &'static str)>> {
+    let mut settings = config.preset.map(Preset::settings).unwrap_or_default().to_vec();
+    if exists && !settings.is_empty() {
+        let known = registry::open_own(config).await?.settings().await?;
+        settings.retain(|(key, _)| known.iter().all(|row| row.name != *key));
+    }
+    Ok(settings)
+}

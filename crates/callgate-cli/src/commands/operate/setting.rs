@@ -1,0 +1,44 @@
+//! `callgate setting list|show|set`
+
+use anyhow::Result;
+use callgate::gateway::{SETTING_KEYS, Settings};
+use callgate_registry::settings;
+use serde_json::json;
+
+use crate::cli::{ListArgs, SettingCommand};
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    command: SettingCommand,
+    printer: &mut Printer,
+) -> Result<()> {
+    let store = registry::open(config).await?;
+    let (name, json) = match command {
+        SettingCommand::List(ListArgs { json }) => (None, json),
+        SettingCommand::Show { name, json } => (Some(name), json),
+        SettingCommand::Get { name } => (name, false),
+        SettingCommand::Set { name, value } => {
+            Settings::default().set(&name, &value)?;
+            store.set_setting(&name, &value).await?;
+            printer.talk(format_args!("{name}={value}"));
+            return Ok(());
+        }
+    };
+    let (current, invalid) = settings(&store.settings().await?, &Settings::default());
+    for error in invalid {
+        printer.talk(format_args!("warning: {error}; using the default"));
+    }
+    let names = SETTING_KEYS.into_iter().filter(|key| name.as_ref().is_none_or(|it| it == key));
+    for key in names {
+        let value = current.get(key)?;
+        match (json, &name) {
+            (true, _) => printer.data(json!({"name": key, "value": value})),
+            (false, Some(_)) => printer.data(value),
+            (false, None) => printer.data(format_args!("{key}={value}")),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! `callgate credential set|list|remove`
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use callgate::Secret;
+use callgate_registry::UpstreamRow;
+use serde_json::json;
+
+use crate::cli::{CredentialCommand, ListArgs};
+use crate::commands::{check_name, timestamp};
+use crate::config::Config;
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+
+/// Maximum length of a secret, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
+
+pub(crate) async fn run(
+    config: &Config,
+    given: CredentialCommand,
+    printer: &mut Printer,
+) -> Result<()> {
+    let store = registry::open(config).await?;
+    match given {
+        CredentialCommand::Set { user, upstream, secret_file } => {
+            check_name("upstream", &upstream)?;
+            let user = store.user(&user).await?;
+            let secret = read(secret_file.as_deref(), printer)?;
+            store.set_credential(user.id, &upstream, &secret).await?;
+            printer.talk(format_args!("set the credential of `{}` for `{upstream}`", user.login));
+            print_notes(config, &store.upstreams().await?, &upstream, printer);
+        }
+        CredentialCommand::List(ListArgs { json }) => {
+            let columns = [("user", "USER"), ("upstream", "UPSTREAM"), ("set_at", "SET")];
+            let rows =
+                store.credentials().await?.into_iter().map(|row| {
+                    [json!(row.login), json!(row.upstream), json!(timestamp(row.set_at))]
+                });
+            printer.list(json, columns, rows);
+        }
+        CredentialCommand::Remove { user, upstream } => {
+            let user = store.user(&user).await?;
+            if !store.remove_credential(user.id, &upstream).await? {
+                return Err(hinted(
+                    format!("`{}` has no credential for `{upstream}`", user.login),
+                    "`callgate credential list` shows them",
+                ));
+            }
+            printer
+                .talk(format_args!("removed the credential of `{}` for `{upstream}`", user.login));
+        }
+    }
+    Ok(())
+}
+
+/// Warns if the credential is not sent, or if other users can read it.
+fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &mut Printer) {
+    let known = config.upstreams.summaries(rows);
+    match known.iter().find(|one| one.name == upstream) {
+        Some(one) if one.sends_credentials => {}
+        Some(_) => printer.talk(format_args!(
+            "note: upstream `{upstream}` does not send users' credentials; set its key `credential`"
+        )),
+        None => printer.talk(format_args!("note: upstream `{upstream}` is not configured")),
+    }
+    if let Some(path) = registry::readable_by_others(config) {
+        printer.talk(format_args!(
+            "warning: other users of this machine can read `{}` and the credentials in it; run `chmod 600` on \
+             it",
+            path.display()
+        ));
+    }
+}
+
+/// Reads the secret from a file or standard input; other users could see it on the command line.
+fn read(file: Option<&Path>, printer: &mut Printer) -> Result<Secret> {
+    let mut text = String::new();
+    let source = match file {
+        Some(path) => {
+            let source = format!("`{}`", path.display());
+            let file =
+                std::fs::File::open(path).with_context(|| format!("cannot read {source}"))?;
+            let read = file.take(MAX_BYTES).read_to_string(&mut text);
+            read.with_context(|| format!("cannot read {source}"))?;
+            source
+        }
+        None => {
+            let input = std::io::stdin();
+            let read = if input.is_terminal() {
+                printer.talk("Paste the credential, and press Enter:");
+                input.read_line(&mut text)
+            } else {
+                input.lock().take(MAX_BYTES).read_to_string(&mut text)
+            };
+            read.context("cannot read standard input")?;
+            "standard input".to_owned()
+        }
+    };
+    let secret = Secret::new(text.trim_start_matches('\u{feff}'));
+    let secret = secret.with_context(|| format!("{source} is empty"))?;
+    if text.len() as u64 == MAX_BYTES || secret.expose().chars().any(char::is_control) {
+        return Err(hinted(
+            format!("{source} does not contain a credential"),
+            "expected one line without control characters, shorter than 64 KiB",
+        ));
+    }
+    Ok(secret)
+}

@@ -1,0 +1,60 @@
+//! The server's URL. Errors do not repeat the value, which may contain a secret.
+
+use std::net::Ipv6Addr;
+
+use anyhow::{Context as _, bail};
+use callgate::bridge::Endpoint;
+
+use crate::cli::{BridgeArgs, Protocol};
+
+pub(super) fn endpoint(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
+    let (endpoint, option): (Endpoint, _) = match &given.url {
+        Some(url) => (url.parse().context("`--url` is not valid")?, "--url"),
+        None => (from_parts(given)?, "--path"),
+    };
+    if endpoint.has_query() {
+        tracing::warn!(
+            "the query of `{option}` is sent with each request, and servers log it: do not put a token there"
+        );
+    }
+    Ok(endpoint)
+}
+
+fn from_parts(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
+    let scheme = match given.protocol {
+        Protocol::Http => "http",
+        Protocol::Https => "https",
+    };
+    let host = host(given.host.trim())?;
+    let path = given.path.trim();
+    if path.contains("://") && !path.starts_with('/') {
+        bail!("`--path` must be a path such as `/mcp`; use `--url` for a whole URL");
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    // The host is parsed alone first, so that the error names the option that is wrong.
+    let at_root = format!("{scheme}://{host}:{}/", given.port);
+    let _: Endpoint = at_root.parse().context("`--host` is not valid")?;
+    let url = format!("{scheme}://{host}:{}{slash}{path}", given.port);
+    url.parse().context("`--path` is not valid")
+}
+
+/// Checks a name or an address, and returns it as a URL contains it.
+fn host(host: &str) -> anyhow::Result<String> {
+    if host.contains("://") {
+        bail!("`--host` must be a name or an address; use `--url` for a whole URL");
+    }
+    if host.contains('@') {
+        bail!("`--host` must not contain a user or a password; use `CALLGATE_TOKEN`");
+    }
+    if host.contains(['/', '?', '#']) {
+        bail!("`--host` must be a name or an address; use `--path` for the path");
+    }
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if bare.parse::<Ipv6Addr>().is_ok() {
+        return Ok(format!("[{bare}]"));
+    }
+    if host.contains(':') {
+        bail!("`--host` must be a name or an address; use `--port` for the port");
+    }
+    Ok(host.to_owned())
+}

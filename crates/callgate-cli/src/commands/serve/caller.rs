@@ -1,0 +1,65 @@
+//! The caller of a local connection: the user of `CALLGATE_TOKEN`, or an anonymous caller.
+
+use std::sync::Arc;
+
+use callgate::gateway::Gateway;
+use callgate::http::AuthenticateError;
+use callgate::mcp::{Identify, IdentifyError};
+use callgate::upstream::BoxFuture;
+use callgate::{Caller, Callgate, Secret};
+use callgate_registry::{Registry, TokenAuthenticator};
+
+use crate::config::{Config, TOKEN_VARIABLE};
+use crate::errors::hinted;
+
+/// Identifies the caller again for each request, so that a revoked token is noticed.
+pub(crate) struct TokenCaller {
+    gateway: Arc<Gateway>,
+    authenticator: Arc<TokenAuthenticator>,
+    token: Option<Secret>,
+    require_auth: bool,
+}
+
+impl TokenCaller {
+    pub(crate) fn new(config: &Config, registry: &Registry, gateway: &Callgate) -> Self {
+        Self {
+            gateway: Arc::clone(gateway.gateway()),
+            authenticator: registry.authenticator(),
+            token: config.token.clone(),
+            require_auth: config.http.require_auth,
+        }
+    }
+
+    /// Identifies the caller. On failure, returns an error with `hint`.
+    pub(crate) async fn caller(&self, hint: String) -> anyhow::Result<Caller> {
+        self.identify().await.map_err(|error| match (error, &self.token) {
+            (IdentifyError::Unavailable, _) => error.into(),
+            (_, Some(_)) => {
+                let message =
+                    format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired");
+                hinted(message, hint)
+            }
+            (_, None) => {
+                let message =
+                    format!("callers must have a token, and `{TOKEN_VARIABLE}` is not set");
+                hinted(message, hint)
+            }
+        })
+    }
+}
+
+impl Identify for TokenCaller {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
+        Box::pin(async {
+            let token = self.token.as_ref().map(Secret::expose);
+            let caller =
+                self.authenticator.caller_of(token).await.map_err(|error| match error {
+                    AuthenticateError::Unavailable(_) => IdentifyError::Unavailable,
+                    _ => IdentifyError::Refused,
+                })?;
+            let caller = self.gateway.with_token(caller, token);
+            let is_accepted = caller.user.is_some() || !self.require_auth;
+            is_accepted.then_some(caller).ok_or(IdentifyError::Refused)
+        })
+    }
+}

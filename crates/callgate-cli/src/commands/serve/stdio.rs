@@ -1,0 +1,56 @@
+//! `callgate serve --stdio`: one client on standard input and output. Nothing else is printed there.
+
+use std::io::ErrorKind;
+use std::pin::pin;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use callgate::http;
+use callgate::stdio::{self, StdioError, StdioOptions};
+use tokio::io::BufReader;
+
+use super::caller::TokenCaller;
+use super::{Prepared, builder, prepare};
+use crate::cli::ServeArgs;
+use crate::config::Config;
+
+pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
+    let Prepared { registry, local, .. } = prepare(config, given).await?;
+    let gateway = builder(config, &registry, local).await?.build()?;
+    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let caller = TokenCaller::new(config, &registry, &gateway);
+    caller
+        .caller(format!("create one with `callgate token add USER {}`", database_flags(config)))
+        .await?;
+    let options = StdioOptions {
+        max_line_bytes: config.http.max_body_bytes,
+        end_timeout: config.server.shutdown_timeout,
+    };
+    let stopping = http::shutdown_signal();
+    let input = BufReader::new(tokio::io::stdin());
+    let mcp = Arc::clone(gateway.mcp());
+    let mut served =
+        pin!(stdio::serve(Arc::clone(&mcp), Arc::new(caller), input, tokio::io::stdout(), options));
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = stopping => {
+            mcp.close();
+            served.await
+        }
+    };
+    following.end().await;
+    match ended {
+        // The client has closed the connection, which ends a session.
+        Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        ended => Ok(ended?),
+    }
+}
+
+/// Returns the flags that select the same databases in another command, without passwords.
+fn database_flags(config: &Config) -> String {
+    let own = format!("--database {}", config.database);
+    match &config.attach {
+        Some(attach) => format!("{own} --preset festi --attach {}", attach.database),
+        None => own,
+    }
+}

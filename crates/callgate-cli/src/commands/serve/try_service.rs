@@ -1,0 +1,185 @@
+//! `callgate try`
+
+use anyhow::Context as _;
+use callgate::catalog::Catalog;
+use callgate::forward::{Forward, Target};
+use callgate::model::Prefix;
+use callgate::{Callgate, http};
+use callgate_import::openrpc::{DocumentRequest, ReadOptions};
+use callgate_import::{
+    Added, Attempts, Description, ImportOptions, Plan, Refusal, Service, Source, drupal,
+};
+use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, MethodRow, assemble};
+use serde_json::json;
+
+use super::{client_configuration, listen};
+use crate::cli::TryArgs;
+use crate::commands::ServiceOptions;
+use crate::config::Config;
+use crate::errors::hinted;
+use crate::logging;
+use crate::printer::{Printer, one_line};
+
+/// Maximum number of tools that are printed.
+const MAX_SHOWN: usize = 200;
+/// Maximum length of a tool's description.
+const MAX_WIDTH: usize = 80;
+
+/// A service, its methods, and the description that they were read from.
+struct DescribedService {
+    service: Service,
+    source: Source,
+    description: Description,
+}
+
+pub(crate) async fn run(
+    config: &Config,
+    given: &TryArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    logging::start(&config.log, config.log_format)?;
+    if !config.listen.ip().is_loopback() {
+        return Err(hinted(
+            format!("other machines can reach {}", config.listen),
+            "`try` serves this machine only; for others, import the methods and use `callgate serve`",
+        ));
+    }
+    let target: Target = given.url.parse().context("the URL is not valid")?;
+    let mut found = find(config, given, target).await?;
+    let options = ImportOptions::default();
+    found.source.apply_options(&options);
+    let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
+    let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
+    let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
+    let gateway = Callgate::builder()
+        .upstream(DEFAULT_UPSTREAM, forward)
+        .call_timeout(config.call_timeout)
+        .http_options(options)
+        .build()?;
+    let catalog = catalog(&plan.added);
+    if catalog.is_empty() {
+        let (place, (by, command)) = (found.service.target(), found.description.words());
+        return Err(hinted(
+            format!("{place} describes its methods by {by}, and none of them can be a tool"),
+            format!("`callgate import {command} {place} --dry-run` shows why"),
+        ));
+    }
+    let listener = listen(config).await?;
+    let stopping = http::shutdown_signal();
+    let address = listener.local_addr()?;
+    let url = format!("http://{address}");
+    if given.json {
+        let line = json!({
+            "address": address.to_string(),
+            "url": url,
+            "mcp": format!("{url}/mcp"),
+            "service": found.service.target().to_string(),
+            "found_by": found.description.words().0,
+            "tools": catalog.len(),
+            "hidden": plan.hidden.len(),
+            "refused": plan.refused.len(),
+        });
+        printer.data(line);
+    } else {
+        print_tools(&found, &catalog, &plan, printer);
+        print_next_steps(&found, &given.service, &url, printer)?;
+    }
+    gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
+    gateway.serve_on(listener, stopping).await?;
+    Ok(())
+}
+
+/// Reads the first description that the service has.
+async fn find(
+    config: &Config,
+    given: &TryArgs,
+    target: Target,
+) -> anyhow::Result<DescribedService> {
+    let mut attempts = Attempts::searching();
+    let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[] };
+    let service = given.service.service(config, target)?;
+    for description in [
+        Description::OpenRpc(DocumentRequest::Discover),
+        Description::Introspection,
+        Description::OpenRpc(DocumentRequest::Get),
+    ] {
+        if let Some(source) = description.read(&service, options, &mut attempts).await? {
+            return Ok(DescribedService { service, source, description });
+        }
+    }
+    let site = drupal::endpoint(service.target())?;
+    let mut site = given.service.service(config, site)?;
+    let module = given.from.into();
+    let description = Description::Drupal(module);
+    if let Some(source) = description.read(&site, options, &mut attempts).await? {
+        drupal::set_options(&mut site, module).await?;
+        return Ok(DescribedService { service: site, source, description });
+    }
+    Err(attempts.into_error(
+        &format!("{} does not describe its methods", service.target()),
+        "write a manifest for `callgate import manifest FILE`; for PHP, `callgate import php DIR` reads \
+         the source; for Drupal without `jsonrpc_mcp`, `--from discovery` reads all methods",
+    ))
+}
+
+/// Builds the catalog without sections: there are no users, and calls use the operator's own credential.
+fn catalog(added: &[Added]) -> Catalog {
+    let methods =
+        added.iter().map(|added| MethodRow { sections: None, ..added.row.clone() }).collect();
+    let rows = CatalogRows { methods, ..CatalogRows::default() };
+    let assembly = Assembly {
+        code: &[],
+        exposure: Exposure::All,
+        prefix: Prefix::default(),
+        upstreams: vec![DEFAULT_UPSTREAM],
+        previous: None,
+    };
+    assemble(&rows, assembly).catalog
+}
+
+fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan, printer: &mut Printer) {
+    let place = found.service.target();
+    printer.data(format_args!("{place} describes its methods by {}", found.description.words().0));
+    let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
+        let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
+        let safety = entry.safety().as_str();
+        let safety = match method {
+            Some(added) if added.safety_is_guess => format!("{safety} (guessed)"),
+            Some(added) if added.row.safety.is_none() => format!("{safety} (unknown)"),
+            _ => safety.to_owned(),
+        };
+        let words = method.and_then(|added| added.row.description.as_deref()).unwrap_or_default();
+        let words = words.lines().next().unwrap_or_default().chars().take(MAX_WIDTH).collect();
+        vec![entry.name().to_string(), safety, words]
+    });
+    printer.table(&["TOOL", "SAFETY", "DESCRIPTION"], &shown.collect::<Vec<_>>());
+    if let Some(more) = catalog.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+        printer.data(format_args!("… and {more} more"));
+    }
+    let mut line = |what: &str, id: &str, why: &str| {
+        printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
+    };
+    plan.hidden.iter().for_each(|Refusal { id, reason, .. }| line("hidden", id, reason));
+    plan.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
+    for quarantined in catalog.quarantined() {
+        line("refused", &quarantined.id, &quarantined.reason.to_string());
+    }
+}
+
+fn print_next_steps(
+    found: &DescribedService,
+    given: &ServiceOptions,
+    url: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
+    printer.data("\nPaste into Claude Desktop's configuration:");
+    printer.data(client_configuration("callgate-try", url, None)?);
+    let command = vec![found.description.words().1.to_owned(), found.service.target().to_string()];
+    let command = [command, given.arguments()];
+    printer.talk(format_args!(
+        "\nTo store the methods, with users and access control: callgate import {}",
+        command.concat().join(" ")
+    ));
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! The keys of an upstream, in a table of the file or in a row of the registry.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate::forward::{
+    CallerHeaders, CredentialLocation, CredentialOptions, ForwardLimits, ForwardOptions, IdFormat,
+    MethodListSource, MissingCredential, Target, ToolPath, UpstreamVisibility, UserGrant,
+    header_name,
+};
+use callgate::model::{LOCAL, ParamStyle};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::oauth::OAuthTable;
+use super::secrets::{ExternalValue, Secrets, Sourced, Text};
+use crate::config::keys::UPSTREAM_KEYS;
+use crate::errors::hinted;
+
+/// Default of `visibility_seconds`.
+const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
+
+#[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key")]
+pub(super) struct UpstreamTable {
+    url: Text,
+    #[serde(default)]
+    params: ParamStyle,
+    #[serde(default)]
+    first_params: Vec<Sourced<Value>>,
+    #[serde(default)]
+    members: BTreeMap<String, Sourced<Value>>,
+    #[serde(default)]
+    headers: BTreeMap<String, Text>,
+    basic_user: Option<Text>,
+    basic_password: Option<Text>,
+    #[serde(default)]
+    ids: IdFormat,
+    #[serde(default)]
+    pass_caller: PassCallerTable,
+    credential: Option<CredentialTable>,
+    oauth: Option<OAuthTable>,
+    #[serde(default)]
+    visibility: Visibility,
+    #[serde(default, rename = "described_by")]
+    description: MethodListSource,
+    visibility_seconds: Option<u32>,
+    timeout_seconds: Option<u32>,
+    connect_timeout_seconds: Option<u32>,
+    max_result_bytes: Option<u32>,
+    max_concurrent: Option<u16>,
+    #[serde(default)]
+    http2: bool,
+    #[serde(default)]
+    batch: bool,
+    #[serde(default)]
+    trust_results: bool,
+    #[serde(default)]
+    calls: Calls,
+    tool_path: Option<String>,
+    #[serde(default)]
+    null_is_absent: bool,
+    #[serde(default)]
+    trust_errors: bool,
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Calls {
+    #[default]
+    Single,
+    PerTool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Visibility {
+    #[default]
+    Registry,
+    Upstream,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PassCallerTable {
+    user_id: Option<String>,
+    user_name: Option<String>,
+    role: Option<String>,
+    token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CredentialTable {
+    header: Option<String>,
+    #[serde(default)]
+    first_param: bool,
+    member: Option<String>,
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    missing: MissingCredential,
+    oauth: Option<UserGrant>,
+}
+
+impl UpstreamTable {
+    /// Checks the name of an upstream and of its keys.
+    pub(super) fn check_keys(
+        name: &str,
+        keys: &Map<String, Value>,
+        source: &str,
+    ) -> anyhow::Result<()> {
+        if name == LOCAL {
+            let problem = format!(
+                "`upstreams.{LOCAL}` in {source} is reserved for functions of this program"
+            );
+            return Err(hinted(problem, "choose another name"));
+        }
+        UPSTREAM_KEYS.check(&format!("upstreams.{name}"), keys.keys(), source)
+    }
+
+    pub(super) fn parse(keys: Map<String, Value>) -> anyhow::Result<Self> {
+        serde_json::from_value(Value::Object(keys))
+            .map_err(|error| anyhow::anyhow!(without_value(&error.to_string())))
+    }
+
+    /// Returns the values that are in variables and files.
+    pub(super) fn external(&self) -> impl Iterator<Item = &ExternalValue> {
+        let texts = self.headers.values().chain([&self.url]);
+        let texts = texts.chain(&self.basic_user).chain(&self.basic_password);
+        let texts = texts.chain(self.oauth.iter().flat_map(OAuthTable::texts));
+        let values = self.first_params.iter().chain(self.members.values());
+        texts.filter_map(Sourced::external).chain(values.filter_map(Sourced::external))
+    }
+
+    /// Returns the URL without its query, or the place of the URL.
+    pub(super) fn shown_url(&self) -> String {
+        match &self.url {
+            Text::External(external) => external.place(),
+            Text::Inline(url) => without_query(url),
+        }
+    }
+
+    pub(super) fn sends_credentials(&self) -> bool {
+        self.credential.is_some()
+    }
+
+    pub(super) fn credential(&self) -> anyhow::Result<Option<CredentialOptions>> {
+        self.credential.as_ref().map(CredentialTable::resolve).transpose().context("`credential`")
+    }
+
+    pub(super) fn target(&self, secrets: Secrets) -> anyhow::Result<Target> {
+        let url = match &self.url {
+            Text::External(_) if secrets == Secrets::Placeholder => "http://localhost/".to_owned(),
+            url => url.read("url", secrets)?,
+        };
+        url.parse().context("`url`")
+    }
+
+    pub(super) fn options(
+        &self,
+        call_timeout: Duration,
+        secrets: Secrets,
+    ) -> anyhow::Result<ForwardOptions> {
+        let mut options = ForwardOptions::new(self.target(secrets)?)
+            .params(self.params)
+            .caller_headers(self.pass_caller.resolve()?)
+            .context("`pass_caller`")?
+            .limits(self.limits(call_timeout)?);
+        if self.batch {
+            options = options.batch();
+        }
+        options.id_format = self.ids;
+        options.http2 = self.http2;
+        options.trust_results = self.trust_results;
+        options.null_is_absent = self.null_is_absent;
+        options.trust_errors = self.trust_errors;
+        options.tool_path = self.tool_path(options.target())?;
+        options.visibility = self.visibility()?;
+        for value in &self.first_params {
+            options = options.first_param(&value.read("first_params", secrets)?);
+        }
+        for (name, value) in &self.members {
+            let value = value.read("members", secrets)?;
+            options = options.member(name, &value).context("`members`")?;
+        }
+        for (name, value) in &self.headers {
+            let value = value.read("headers", secrets)?;
+            options = options.header(name, &value).context("`headers`")?;
+        }
+        if let Some(path) = self.ca_file.as_ref().filter(|_| secrets == Secrets::Read) {
+            let shown = || format!("`ca_file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(shown)?;
+            options = options.ca_certificates(&pem).with_context(shown)?;
+        }
+        if let Some(oauth) = &self.oauth {
+            options = options.oauth(oauth.client(secrets).context("`oauth`")?);
+        }
+        self.with_basic(options, secrets)
+    }
+
+    fn tool_path(&self, target: &Target) -> anyhow::Result<Option<ToolPath>> {
+        match (&self.calls, &self.tool_path) {
+            (Calls::Single, None) => Ok(None),
+            (Calls::Single, Some(_)) => anyhow::bail!("`tool_path` needs `calls = \"per_tool\"`"),
+            (Calls::PerTool, None) => Ok(Some(ToolPath::beside(target))),
+            (Calls::PerTool, Some(path)) => Ok(Some(path.parse().context("`tool_path`")?)),
+        }
+    }
+
+    pub(super) fn limits_callers(&self) -> bool {
+        matches!(self.visibility, Visibility::Upstream)
+    }
+
+    fn visibility(&self) -> anyhow::Result<Option<UpstreamVisibility>> {
+        let max_age = self
+            .visibility_seconds
+            .map_or(DEFAULT_MAX_AGE, |seconds| Duration::from_secs(seconds.into()));
+        if max_age.is_zero() {
+            anyhow::bail!("`visibility_seconds` must not be 0");
+        }
+        let visibility = UpstreamVisibility { source: self.description, max_age };
+        Ok(self.limits_callers().then_some(visibility))
+    }
+
+    fn with_basic(
+        &self,
+        options: ForwardOptions,
+        secrets: Secrets,
+    ) -> anyhow::Result<ForwardOptions> {
+        match (&self.basic_user, &self.basic_password) {
+            (None, None) => Ok(options),
+            (Some(user), Some(password)) => {
+                let user = user.read("basic_user", secrets)?;
+                let password = password.read("basic_password", secrets)?;
+                options.basic(&user, &password).context("`basic_user`")
+            }
+            _ => anyhow::bail!("`basic_user` and `basic_password` must be set together"),
+        }
+    }
+
+    fn limits(&self, call_timeout: Duration) -> anyhow::Result<ForwardLimits> {
+        let seconds = |number: u32| Duration::from_secs(number.into());
+        let default = ForwardLimits { timeout: call_timeout, ..ForwardLimits::default() };
+        let limits = ForwardLimits {
+            timeout: self.timeout_seconds.map_or(default.timeout, seconds),
+            connect: self.connect_timeout_seconds.map_or(default.connect, seconds),
+            result_bytes: self.max_result_bytes.map_or(default.result_bytes, |n| n as usize),
+            concurrent: self.max_concurrent.map_or(default.concurrent, usize::from),
+            ..default
+        };
+        let zero = [
+            ("timeout_seconds", limits.timeout.is_zero()),
+            ("connect_timeout_seconds", limits.connect.is_zero()),
+            ("max_result_bytes", limits.result_bytes == 0),
+            ("max_concurrent", limits.concurrent == 0),
+        ];
+        match zero.iter().find(|(_, is_zero)| *is_zero) {
+            Some((key, _)) => anyhow::bail!("`{key}` must not be 0"),
+            None => Ok(limits),
+        }
+    }
+}
+
+/// Removes the query of a URL, which may contain a key.
+pub(super) fn without_query(url: &str) -> String {
+    url.parse().map_or_else(|_| "…".to_owned(), |target: Target| target.to_string())
+}
+
+/// Removes the value from a message about a wrong type: it may be a secret.
+fn without_value(message: &str) -> String {
+    match (message.split_once("string \""), message.rsplit_once("\", expected")) {
+        (Some((before, _)), Some((_, after))) => format!("{before}a string, expected{after}"),
+        _ => message.to_owned(),
+    }
+}
+
+impl PassCallerTable {
+    fn resolve(&self) -> anyhow::Result<CallerHeaders> {
+        let header = |name: &Option<String>| {
+            name.as_deref().map(header_name).transpose().context("`pass_caller`")
+        };
+        Ok(CallerHeaders {
+            user_id: header(&self.user_id)?,
+            user_name: header(&self.user_name)?,
+            role: header(&self.role)?,
+            token: header(&self.token)?,
+        })
+    }
+}
+
+impl CredentialTable {
+    fn resolve(&self) -> anyhow::Result<CredentialOptions> {
+        let location = match (&self.header, self.first_param, &self.member) {
+            (Some(name), false, None) => CredentialLocation::Header(header_name(name)?),
+            (None, true, None) => CredentialLocation::FirstParam,
+            (None, false, Some(name)) => CredentialLocation::Member(name.clone()),
+            _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
+        };
+        let Self { missing, oauth, .. } = *self;
+        Ok(CredentialOptions { location, prefix: self.prefix.clone(), missing, oauth })
+    }
+}

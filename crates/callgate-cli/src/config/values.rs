@@ -1,0 +1,220 @@
+//! Values by key: from the file, the environment and the flags.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate::Secret;
+use callgate::http::IpNet;
+
+use super::keys::KEYS;
+use super::{ATTACH_PASSWORD_VARIABLE, Imports, PASSWORD_VARIABLE, TOKEN_VARIABLE, Upstreams};
+use crate::cli::{Cli, Command, TryArgs, address};
+
+/// Variables with our prefix that are not keys.
+const OTHER_VARIABLES: [&str; 4] =
+    ["CALLGATE_CONFIG", PASSWORD_VARIABLE, ATTACH_PASSWORD_VARIABLE, TOKEN_VARIABLE];
+
+/// Prefixes of the variables that Kubernetes sets in every container for a service named `callgate`.
+const SERVICE_VARIABLES: [&str; 2] = ["CALLGATE_SERVICE_", "CALLGATE_PORT"];
+
+#[derive(Default)]
+pub(super) struct Values {
+    /// Each value, and where it was set.
+    by_key: BTreeMap<&'static str, (String, String)>,
+    /// Variables with our prefix.
+    environment: BTreeMap<String, String>,
+    pub(super) upstreams: Upstreams,
+    pub(super) imports: Imports,
+}
+
+impl Values {
+    pub(super) fn read(cli: &Cli) -> anyhow::Result<Self> {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with("CALLGATE_"))
+            .map(|(name, value)| (name, value.to_string_lossy().into_owned()));
+        let mut values = Self { environment: environment.collect(), ..Self::default() };
+        let named = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
+        let default = Some(PathBuf::from("callgate.toml")).filter(|path| path.exists());
+        let file = cli.global.config.clone().or(named).or(default);
+        // `try` does not depend on the directory.
+        if let Some(file) = file.filter(|_| !matches!(cli.command, Command::Try(_))) {
+            values.read_file(&file)?;
+        }
+        values.read_environment()?;
+        values.read_flags(cli);
+        Ok(values)
+    }
+
+    fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let source = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read `{source}`"))?;
+        let table: toml::Table =
+            text.parse().with_context(|| format!("`{source}` is not valid TOML"))?;
+        self.read_table("", &table, &source)
+    }
+
+    fn read_table(&mut self, above: &str, table: &toml::Table, source: &str) -> anyhow::Result<()> {
+        for (name, value) in table {
+            let name = match format!("{above}{name}") {
+                name if name == "database.url" => "database".to_owned(),
+                name => name,
+            };
+            let text = match value {
+                value if name == "upstreams" => {
+                    self.upstreams = Upstreams::read(value, source)?;
+                    continue;
+                }
+                value if name == "imports" => {
+                    self.imports = Imports::read(value, source)?;
+                    continue;
+                }
+                toml::Value::Table(table) if is_table(&name) => {
+                    self.read_table(&format!("{name}."), table, source)?;
+                    continue;
+                }
+                toml::Value::String(text) => Some(text.clone()),
+                toml::Value::Integer(number) => Some(number.to_string()),
+                toml::Value::Boolean(flag) => Some(flag.to_string()),
+                _ => None,
+            };
+            let key = KEYS.get(&name).ok_or_else(|| KEYS.unknown(&name, source, str::to_owned))?;
+            let text = text.with_context(|| {
+                format!("`{name}` in {source} must be a string, an integer or a boolean")
+            })?;
+            self.by_key.insert(key.name, (text, format!("in {source}")));
+        }
+        Ok(())
+    }
+
+    fn read_environment(&mut self) -> anyhow::Result<()> {
+        for (variable, value) in &self.environment {
+            let is_service = |prefix: &&str| variable.starts_with(*prefix);
+            if OTHER_VARIABLES.contains(&variable.as_str())
+                || SERVICE_VARIABLES.iter().any(is_service)
+                || self.upstreams.has_variable(variable)
+            {
+                continue;
+            }
+            let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);
+            let key = key.ok_or_else(|| KEYS.unknown(variable, "the environment", variable_of))?;
+            self.by_key.insert(key.name, (value.clone(), format!("in {variable}")));
+        }
+        Ok(())
+    }
+
+    fn read_flags(&mut self, cli: &Cli) {
+        let mut flag = |name: &'static str, option: &str, value: Option<String>| {
+            if let Some(value) = value {
+                self.by_key.insert(name, (value, format!("in --{option}")));
+            }
+        };
+        let global = &cli.global;
+        flag("database", "database", global.database.clone());
+        flag("preset", "preset", global.preset.clone());
+        flag("attach.database", "attach", global.attach.clone());
+        let overlay = global.overlay.as_ref().map(|path| path.display().to_string());
+        flag("attach.overlay", "overlay", overlay);
+        let given = |is_given: bool| is_given.then(|| "true".to_owned());
+        match &cli.command {
+            Command::Try(TryArgs { listen, .. }) => {
+                let any = || "127.0.0.1:0".to_owned();
+                flag("listen", "listen", Some(listen.map_or_else(any, |it| it.to_string())));
+            }
+            Command::Serve(serve) => {
+                flag("listen", "listen", serve.listen.map(|it| it.to_string()));
+                flag("require_auth", "require-auth", given(serve.require_auth));
+                flag("allow_anonymous", "allow-anonymous", given(serve.allow_anonymous));
+                let grace = serve.token_grace_seconds.map(|it| it.to_string());
+                flag("token_grace_seconds", "token-grace-seconds", grace);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn get(&self, name: &'static str) -> Value<'_> {
+        match self.by_key.get(name) {
+            Some((text, source)) => Value { name, text, source },
+            None => {
+                let text = KEYS.get(name).map_or("", |key| key.default);
+                Value { name, text, source: "by default" }
+            }
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_key.contains_key(name)
+    }
+
+    /// Returns a secret, which only the environment can contain.
+    pub(super) fn secret(&self, variable: &str) -> Option<Secret> {
+        self.environment.get(variable).and_then(|secret| Secret::new(secret))
+    }
+}
+
+/// A value, and where it was set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value<'a> {
+    pub(super) name: &'static str,
+    pub(super) text: &'a str,
+    pub(super) source: &'a str,
+}
+
+impl Value<'_> {
+    pub(super) fn wrong(self, expected: impl fmt::Display) -> anyhow::Error {
+        let Self { name, text, source } = self;
+        anyhow::anyhow!("`{name}` {source} is `{text}`; expected {expected}")
+    }
+
+    pub(super) fn choice<T: Copy>(self, [one, other]: [(&str, T); 2]) -> anyhow::Result<T> {
+        let found = [one, other].into_iter().find(|(word, _)| *word == self.text);
+        let expected = || self.wrong(format_args!("`{}` or `{}`", one.0, other.0));
+        found.map(|(_, choice)| choice).ok_or_else(expected)
+    }
+
+    pub(super) fn flag(self) -> anyhow::Result<bool> {
+        self.choice([("true", true), ("false", false)])
+    }
+
+    pub(super) fn list(self) -> Vec<String> {
+        let items = self.text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        items.map(ToOwned::to_owned).collect()
+    }
+
+    pub(super) fn networks(self) -> anyhow::Result<Vec<IpNet>> {
+        let network = |text: String| {
+            let network = text.parse().or_else(|_| text.parse().map(|one: IpAddr| one.into()));
+            network.map_err(|_| self.wrong("addresses such as `127.0.0.1` or `10.0.0.0/8`"))
+        };
+        self.list().into_iter().map(network).collect()
+    }
+
+    pub(super) fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {
+        let number = self.text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            self.wrong(format_args!("a number from {} to {}", range.start(), range.end()))
+        })
+    }
+
+    pub(super) fn seconds(self, range: RangeInclusive<usize>) -> anyhow::Result<Duration> {
+        Ok(Duration::from_secs(self.number(range)? as u64))
+    }
+
+    pub(super) fn address(self) -> anyhow::Result<SocketAddr> {
+        address(self.text).map_err(|_| self.wrong("an address such as `127.0.0.1:8080`"))
+    }
+}
+
+fn is_table(name: &str) -> bool {
+    KEYS.iter().any(|key| key.name.split_once('.').is_some_and(|(table, _)| table == name))
+}
+
+pub(super) fn variable_of(key: &str) -> String {
+    format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
+}
