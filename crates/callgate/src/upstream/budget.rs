@@ -55,7 +55,7 @@ impl BudgetReservation {
         Ok(())
     }
 
-    /// For something else of the same caller.
+    /// Returns an empty reservation for the same caller.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
         Self { share: self.share.another(), bytes: AtomicUsize::new(0) }
