@@ -96,7 +96,7 @@ impl Visibility {
         match visible.of(upstream) {
             Some(None) => Err(format!("denied: no list of methods from `{upstream}` for `{name}`")),
             Some(Some(methods)) if !methods.contains(id) => {
-                Err(format!("denied: `{upstream}` does not list the method for `{name}`"))
+                Err(format!("denied: the service `{upstream}` does not list it for `{name}`"))
             }
             _ => Ok(()),
         }
