@@ -161,7 +161,7 @@ fn null_is_omitted_if_configured() {
         if status == 200 {
             assert_eq!(reply.json()["result"]["params"], json!({"id": 7, "times": 1}));
         } else {
-            assert!(reply.body.contains("leave it out"), "{}", reply.body);
+            assert!(reply.body.contains("omit the argument"), "{}", reply.body);
         }
     }
 }
