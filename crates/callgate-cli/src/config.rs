@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use callgate::Secret;
-use callgate::http::{HttpOptions, ServerLimits};
+use callgate::http::{ForwardedHeader, HttpOptions, ServerLimits};
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
 use crate::cli::{Cli, Command};
@@ -128,6 +128,10 @@ impl Config {
                 require_auth: get("require_auth").flag()? || is_festi,
                 max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
                 trusted_proxies: get("trusted_proxies").networks()?,
+                forwarded_header: get("forwarded_header").choice([
+                    ("x-forwarded-for", ForwardedHeader::XForwardedFor),
+                    ("forwarded", ForwardedHeader::Forwarded),
+                ])?,
                 allowed_hosts: get("allowed_hosts").list(),
                 allowed_origins: get("allowed_origins").list(),
                 raw_request: match get("raw_request") {

@@ -69,7 +69,8 @@ database.load_timeout_seconds | 120 | timeout of a statement that reads whole ta
 preset | | defaults for a kind of application: `festi` or `drupal`
 require_auth | false | refuse callers without a token; implied by the preset `festi`
 allow_anonymous | false | accept callers without a token on addresses that other machines can reach
-trusted_proxies | | addresses of proxies in front of this server, such as `127.0.0.1` or `10.0.0.0/8`, separated by commas; only their `Forwarded` and `X-Forwarded-For` headers are used
+trusted_proxies | | addresses of the proxies in front of this server and of nothing else, such as `127.0.0.1` or `10.1.2.0/28`, separated by commas; only their header with the address of the client is used
+forwarded_header | x-forwarded-for | the header that the trusted proxies set: `x-forwarded-for` or `forwarded`
 allowed_hosts | | host names of this server besides `localhost` and addresses, separated by commas; `*` allows any
 allowed_origins | | origins of web pages that may call, besides those of this machine, separated by commas: `https://app.example.com`; `*` allows any
 raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`

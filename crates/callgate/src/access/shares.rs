@@ -10,6 +10,12 @@ use tokio::sync::oneshot;
 /// Maximum number of waiting requests of a principal, for each unit that there is.
 const MAX_WAITING_PER_UNIT: usize = 16;
 
+/// Number of waiting requests that a principal can always have: two batches.
+const MIN_WAITING: usize = 200;
+
+/// Below this number, units are not divided: one principal can use all, and others wait their turn.
+const MIN_DIVIDED: usize = 4;
+
 /// Identifies who uses a resource: every limit is counted per principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Principal {
@@ -17,7 +23,7 @@ pub(crate) enum Principal {
     User(i64),
     /// A client without a credential, by its address; of IPv6 addresses only the network (/64) counts.
     Address(IpAddr),
-    /// A client without a credential or an address, such as one on standard input.
+    /// The gateway itself, or a client without a credential and an address, such as one on standard input.
     Unknown,
 }
 
@@ -33,7 +39,7 @@ impl Principal {
     }
 
     fn is_anonymous(self) -> bool {
-        !matches!(self, Self::User(_))
+        matches!(self, Self::Address(_))
     }
 }
 
@@ -107,7 +113,7 @@ impl Shares {
 
     /// Takes one unit, and waits for it if necessary. Principals that wait are served in turn,
     /// whatever the number of their requests. Fails if the principal has too many requests waiting
-    /// ([`MAX_WAITING_PER_UNIT`]).
+    /// ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let receiver = {
             let mut state = self.lock();
@@ -117,7 +123,7 @@ impl Shares {
             }
             let usage = state.principals.entry(principal).or_default();
             usage.waiting.retain(|sender| !sender.is_closed());
-            if usage.waiting.len() >= self.limit.saturating_mul(MAX_WAITING_PER_UNIT) {
+            if usage.waiting.len() >= self.max_waiting() {
                 return Err(NoShare::Own);
             }
             let (sender, receiver) = oneshot::channel();
@@ -134,6 +140,10 @@ impl Shares {
     /// Returns a share without units, which can grow.
     pub(crate) fn empty(self: &Arc<Self>, principal: Principal) -> Share {
         self.share(principal, 0)
+    }
+
+    fn max_waiting(&self) -> usize {
+        self.limit.saturating_mul(MAX_WAITING_PER_UNIT).max(MIN_WAITING)
     }
 
     fn share(self: &Arc<Self>, principal: Principal, units: usize) -> Share {
@@ -167,7 +177,9 @@ impl State {
         if principal.is_anonymous() && free < limit / 8 {
             return false;
         }
-        own == 0 && units == 1 || own.saturating_add(units) <= free.saturating_mul(3)
+        limit < MIN_DIVIDED
+            || own == 0 && units == 1
+            || own.saturating_add(units) <= free.saturating_mul(3)
     }
 
     fn is_waiting(&self, principal: Principal) -> bool {
@@ -226,6 +238,9 @@ impl Share {
 
     /// Takes more units for the same principal.
     pub(crate) fn grow(&self, units: usize) -> Result<(), NoShare> {
+        if units == 0 {
+            return Ok(());
+        }
         let mut state = self.shares.lock();
         if state.is_free(self.shares.limit, self.principal, units) {
             state.take(self.principal, units);
@@ -305,6 +320,22 @@ mod tests {
     }
 
     #[test]
+    fn no_units_can_always_be_taken_and_leave_no_trace() {
+        let shares = Shares::new(8);
+        let all = take_all(&shares, ALICE);
+        drop(shares.try_take(ALICE, 0).unwrap());
+        drop(shares.try_take(BOB, 0).unwrap());
+        drop(all);
+        assert!(shares.lock().principals.is_empty());
+    }
+
+    #[test]
+    fn few_units_are_not_divided() {
+        let shares = Shares::new(3);
+        assert_eq!(take_all(&shares, ALICE).len(), 3);
+    }
+
+    #[test]
     fn principals_that_wait_are_served_in_turn() {
         let shares = Shares::new(1);
         let first = shares.try_take(ALICE, 1).unwrap();
@@ -314,7 +345,7 @@ mod tests {
         // Waits, and is cancelled.
         assert!(shares.take(Principal::User(3)).now_or_never().is_none());
         let more: Vec<_> =
-            (1..MAX_WAITING_PER_UNIT).map(|_| Box::pin(shares.take(ALICE))).collect();
+            (1..shares.max_waiting()).map(|_| Box::pin(shares.take(ALICE))).collect();
         let more: Vec<_> =
             more.into_iter().map(|mut it| (it.as_mut().now_or_never(), it)).collect();
         let refused = shares.take(ALICE).now_or_never().unwrap();

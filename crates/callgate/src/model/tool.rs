@@ -108,7 +108,8 @@ fn input_schemas<'m>(
             return Ok((Cow::Borrowed(check), None));
         }
         Input::Schema { check, advertised: Some(advertised) } => {
-            report_schema(advertised, findings);
+            report_unportable_properties(advertised, findings);
+            report_patterns(check, findings);
             report_differences(check, findings);
             return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
         }
@@ -198,6 +199,10 @@ fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
 
 fn report_schema(schema: &Value, findings: &mut Vec<Finding>) {
     report_unportable_properties(schema, findings);
+    report_patterns(schema, findings);
+}
+
+fn report_patterns(schema: &Value, findings: &mut Vec<Finding>) {
     let unchecked = unchecked_patterns(schema).into_iter();
     findings.extend(unchecked.map(|pattern| Finding::UncheckedPattern(pattern.to_owned())));
 }

@@ -51,6 +51,7 @@ use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_kn
 use error::HttpError;
 
 pub use axum::http::request::Parts;
+pub use client_address::ForwardedHeader;
 pub use ipnet::IpNet;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
@@ -79,8 +80,10 @@ pub struct HttpOptions {
     pub mcp_at_root: bool,
     /// Whether `GET /metrics` is available, for every caller that can reach the server.
     pub metrics: bool,
-    /// Addresses of proxies whose `Forwarded` and `X-Forwarded-For` headers are believed.
+    /// Addresses of proxies whose header with the address of the client is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// The header that the trusted proxies set.
+    pub forwarded_header: ForwardedHeader,
     /// Maximum number of open notification streams.
     pub max_streams: usize,
     /// Maximum number of running legacy calls, which continue when their clients disconnect.
@@ -99,6 +102,7 @@ impl Default for HttpOptions {
             mcp_at_root: false,
             metrics: false,
             trusted_proxies: Vec::new(),
+            forwarded_header: ForwardedHeader::default(),
             max_streams: 512,
             max_legacy_calls: 1024,
         }
@@ -212,7 +216,7 @@ async fn answer(
 ) -> Result<Response, HttpError> {
     let caller = if endpoint.needs_caller() {
         let caller = authenticate::caller(state, parts).await?;
-        match client_address(parts, peer, &state.options.trusted_proxies) {
+        match client_address(parts, peer, &state.options) {
             Some(address) => caller.with_address(address),
             None => caller,
         }

@@ -3,7 +3,7 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::walk::{for_each_schema, for_each_schema_mut};
+use super::walk::{for_each_schema, for_each_schema_mut, references};
 use crate::model::method::DefinitionError;
 
 /// Maximum size of a compiled pattern, in bytes. The time of a match grows with it.
@@ -14,7 +14,10 @@ const MAX_PATTERN_BYTES: usize = 256 << 10;
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     let built = match build(schema) {
         Err(_) if !unchecked_patterns(schema).is_empty() => {
-            build(&without_unchecked_patterns(schema.clone()))
+            // A reference into a keyword that was left out cannot be resolved.
+            build(&without_unchecked_patterns(schema.clone())).or_else(|_| {
+                build(&json!({"type": schema.get("type").unwrap_or(&json!("object"))}))
+            })
         }
         built => built,
     };
@@ -65,18 +68,31 @@ fn is_unchecked(pattern: &str) -> bool {
     build(&schema).is_err() && jsonschema::draft202012::new(&schema).is_ok()
 }
 
+/// Returns `true` if a schema has an unchecked pattern or refers to another, which may have one.
+fn may_match_more(schema: &Value) -> bool {
+    !unchecked_patterns(schema).is_empty() || !references(schema).is_empty()
+}
+
 fn without_unchecked_patterns(mut schema: Value) -> Value {
     for_each_schema_mut(&mut schema, &mut |map| {
-        // A value may match more of their schemas than before.
-        for keyword in ["not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems"] {
-            map.remove(keyword);
+        // A value may match more of these schemas than before, which would reject it.
+        if map.get("not").is_some_and(may_match_more) {
+            map.remove("not");
         }
-        if let Some(choices) = map.remove("oneOf") {
+        if ["if", "contains"].iter().any(|it| map.get(*it).is_some_and(may_match_more)) {
+            for keyword in ["if", "then", "else", "maxContains"] {
+                map.remove(keyword);
+            }
+        }
+        if let Some(choices) = map.get("oneOf").filter(|choices| may_match_more(choices)).cloned() {
+            map.remove("oneOf");
             let all = map.entry("allOf").or_insert_with(|| json!([]));
             if let Value::Array(all) = all {
                 all.push(json!({"anyOf": choices}));
             }
         }
+        map.remove("unevaluatedProperties");
+        map.remove("unevaluatedItems");
         if map.get("pattern").and_then(Value::as_str).is_some_and(is_unchecked) {
             map.remove("pattern");
         }
@@ -105,21 +121,40 @@ mod tests {
                 "text": {"type": "string", "pattern": LOOK_AHEAD, "minLength": 2},
                 "not": {"not": {"pattern": LOOK_AHEAD}},
                 "one": {"oneOf": [{"type": "string", "pattern": LOOK_AHEAD}, {"type": "string"}]},
+                "few": {"contains": {"pattern": LOOK_AHEAD}, "maxContains": 1},
+                "kept": {"not": {"const": 7}},
                 "names": {"patternProperties": {LOOK_AHEAD: {"type": "integer"}}, "additionalProperties": false},
             },
             "required": ["text"],
         });
         let validator = compile(&schema).unwrap();
-        assert_eq!(unchecked_patterns(&schema).len(), 4);
+        assert_eq!(unchecked_patterns(&schema).len(), 5);
         for valid in [
             json!({"text": "ab"}),
-            json!({"text": "ab", "not": "a", "one": "a", "names": {"a": "b"}}),
+            json!({"text": "ab", "not": "a", "one": "a", "few": ["a", "b"], "names": {"a": "b"}}),
         ] {
             assert!(validator.is_valid(&valid), "{valid}");
         }
-        for invalid in [json!({}), json!({"text": "a"}), json!({"text": "ab", "one": 1})] {
+        for invalid in [
+            json!({}),
+            json!({"text": "a"}),
+            json!({"text": "ab", "one": 1}),
+            json!({"text": "ab", "kept": 7}),
+        ] {
             assert!(!validator.is_valid(&invalid), "{invalid}");
         }
+    }
+
+    #[test]
+    fn a_reference_into_what_is_not_checked_does_not_refuse_the_schema() {
+        let schema = json!({
+            "type": "object",
+            "oneOf": [{"properties": {"a": {"pattern": LOOK_AHEAD}}}],
+            "properties": {"b": {"$ref": "#/oneOf/0/properties/a"}},
+        });
+        let validator = compile(&schema).unwrap();
+        assert!(validator.is_valid(&json!({"b": "x"})));
+        assert!(!validator.is_valid(&json!([])));
     }
 
     #[test]

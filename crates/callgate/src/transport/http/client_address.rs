@@ -3,30 +3,43 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::ConnectInfo;
+use axum::http::header::FORWARDED;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
-use ipnet::IpNet;
+use axum::http::{HeaderMap, HeaderName};
+
+use super::HttpOptions;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The header in which trusted proxies name the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`, as nginx and most load balancers set it.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
 
 /// Returns the address of the client that sent a request.
 ///
 /// This is the peer of the connection. If that is one of the trusted proxies, it is the last address in
-/// `Forwarded` or `X-Forwarded-For` that is not of a trusted proxy: what stands before it comes from the
-/// client.
+/// their header that is not of a trusted proxy: what stands before it comes from the client. The other
+/// header is ignored, since proxies pass on what they do not set.
 pub(super) fn client_address(
     parts: &Parts,
     peer: Option<IpAddr>,
-    trusted: &[IpNet],
+    options: &HttpOptions,
 ) -> Option<IpAddr> {
     let connect_info = || parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.or_else(|| connect_info().map(|info| info.0.ip()))?.to_canonical();
-    let is_trusted = |address: &IpAddr| trusted.iter().any(|range| range.contains(address));
+    let is_trusted =
+        |address: &IpAddr| options.trusted_proxies.iter().any(|range| range.contains(address));
     if !is_trusted(&peer) {
         return Some(peer);
     }
     let mut nearest = peer;
-    for hop in forwarded(&parts.headers).into_iter().rev() {
+    for hop in forwarded(&parts.headers, options.forwarded_header).into_iter().rev() {
         let Some(address) = hop else { break };
         nearest = address;
         if !is_trusted(&address) {
@@ -37,10 +50,11 @@ pub(super) fn client_address(
 }
 
 /// Returns the addresses in the headers, the client's first; `None` for one that cannot be read.
-fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
-    let name =
-        if headers.contains_key(header::FORWARDED) { header::FORWARDED } else { X_FORWARDED_FOR };
-    let is_standard = name == header::FORWARDED;
+fn forwarded(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>> {
+    let (name, is_standard) = match header {
+        ForwardedHeader::XForwardedFor => (X_FORWARDED_FOR, false),
+        ForwardedHeader::Forwarded => (FORWARDED, true),
+    };
     let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
     let hops = values.flat_map(|value| value.split(','));
     hops.map(|hop| if is_standard { address(for_parameter(hop)?) } else { address(hop) }).collect()
@@ -56,7 +70,11 @@ fn for_parameter(element: &str) -> Option<&str> {
 
 /// Reads an address, which may be in quotes and in brackets, and have a port.
 fn address(text: &str) -> Option<IpAddr> {
-    let text = text.trim().trim_matches('"');
+    let text = text.trim();
+    if text.starts_with('"') != text.ends_with('"') {
+        return None;
+    }
+    let text = text.trim_matches('"');
     let address = text.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
     let address = address.ok().or_else(|| text.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
     address.map(|address: IpAddr| address.to_canonical())
@@ -76,13 +94,17 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        let trusted = ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
-        client_address(&parts, peer.parse().ok(), &trusted).unwrap().to_string()
+        let trusted_proxies = vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+        let is_standard = peer == "::1";
+        let forwarded_header =
+            if is_standard { ForwardedHeader::Forwarded } else { ForwardedHeader::XForwardedFor };
+        let options = HttpOptions { trusted_proxies, forwarded_header, ..HttpOptions::default() };
+        client_address(&parts, peer.parse().ok(), &options).unwrap().to_string()
     }
 
     #[test]
     fn headers_count_only_from_trusted_proxies_and_from_the_last_on() {
-        let cases: [(&str, Headers, &str); 9] = [
+        let cases: [(&str, Headers, &str); 11] = [
             ("192.0.2.1", &[("x-forwarded-for", "198.51.100.1")], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
@@ -103,6 +125,12 @@ mod tests {
                 "2001:db8::7",
             ),
             ("::1", &[("forwarded", "for=_hidden")], "::1"),
+            ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6\"")], "::1"),
+            (
+                "10.0.0.1",
+                &[("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "198.51.100.1")],
+                "198.51.100.1",
+            ),
         ];
         for (peer, headers, expected) in cases {
             assert_eq!(of(peer, headers), expected, "{peer} {headers:?}");

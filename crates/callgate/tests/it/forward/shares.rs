@@ -65,19 +65,24 @@ async fn a_caller_cannot_let_calls_wait_without_bound() {
     .await;
     let options = options(&fake.url("/rpc")).limits(ForwardLimits { concurrent: 1, ..limits() });
     let app = Arc::new(App::with(options));
-    let batch = tokio::spawn({
+    let batches: Vec<_> = std::iter::repeat_with(|| {
         let app = Arc::clone(&app);
-        async move { post(&app, ada(), &calls(20)).await }
-    });
+        tokio::spawn(async move { post(&app, ada(), &calls(68)).await })
+    })
+    .take(3)
+    .collect();
     fake.log.wait_for_requests(1).await;
-    gate.add_permits(100);
-    let replies = batch.await.unwrap();
+    gate.add_permits(1000);
+    let mut replies = Value::Array(Vec::new());
+    for batch in batches {
+        replies.as_array_mut().unwrap().extend(batch.await.unwrap().as_array().unwrap().clone());
+    }
     let errors: Vec<_> = replies
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|it| it["error"]["message"].as_str())
         .collect();
-    assert_eq!(errors.len(), 3, "1 runs and 16 wait");
+    assert_eq!(errors.len(), 3, "1 runs and 200 wait");
     assert!(errors[0].contains("too many of your calls are waiting for it"), "{}", errors[0]);
 }
