@@ -124,26 +124,7 @@ impl Config {
             listen: get("listen").address()?,
             database: database::url(&values, demo)?,
             database_options: database::options(&values)?,
-            http: HttpOptions {
-                require_auth: get("require_auth").flag()? || is_festi,
-                max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
-                trusted_proxies: get("trusted_proxies").networks()?,
-                forwarded_header: get("forwarded_header").choice([
-                    ("x-forwarded-for", ForwardedHeader::XForwardedFor),
-                    ("forwarded", ForwardedHeader::Forwarded),
-                ])?,
-                allowed_hosts: get("allowed_hosts").list(),
-                allowed_origins: get("allowed_origins").list(),
-                raw_request: match get("raw_request") {
-                    Value { text: "", .. } => is_festi,
-                    value => value.flag()?,
-                },
-                mcp_at_root: true,
-                metrics: get("metrics").flag()?,
-                // Leaves half of the connections to requests.
-                max_streams: (max_connections / 2).max(1),
-                ..HttpOptions::default()
-            },
+            http: http_options(&values, is_festi, max_connections)?,
             server: ServerLimits {
                 max_connections,
                 shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
@@ -176,6 +157,34 @@ impl Config {
             imports: values.imports,
         })
     }
+}
+
+fn http_options(
+    values: &Values,
+    is_festi: bool,
+    max_connections: usize,
+) -> anyhow::Result<HttpOptions> {
+    let get = |name| values.get(name);
+    Ok(HttpOptions {
+        require_auth: get("require_auth").flag()? || is_festi,
+        max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
+        trusted_proxies: get("trusted_proxies").networks()?,
+        forwarded_header: get("forwarded_header").choice([
+            ("x-forwarded-for", ForwardedHeader::XForwardedFor),
+            ("forwarded", ForwardedHeader::Forwarded),
+        ])?,
+        allowed_hosts: get("allowed_hosts").list(),
+        allowed_origins: get("allowed_origins").list(),
+        raw_request: match get("raw_request") {
+            Value { text: "", .. } => is_festi,
+            value => value.flag()?,
+        },
+        mcp_at_root: true,
+        metrics: get("metrics").flag()?,
+        // Leaves half of the connections to requests.
+        max_streams: (max_connections / 2).max(1),
+        ..HttpOptions::default()
+    })
 }
 
 const TABLE_KEYS: [&str; 4] =

@@ -160,7 +160,7 @@ async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>>
     if next.is_some() || all.len() > MAX_METHODS {
         return Err(hinted(
             format!("{target} has more than {MAX_METHODS} methods"),
-            "use the credentials of a user who may use fewer",
+            "use the credentials of a user who may use fewer methods",
         ));
     }
     Ok(all)

@@ -146,9 +146,9 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
     /// Reads the keys of a purpose, newest first.
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;
-    /// Reads some of the messages after this number, in order.
+    /// Reads the next messages with a greater number, in order and up to a limit.
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
-    /// Reads some of the session changes after this number, in order.
+    /// Reads the next session changes with a greater number, in order and up to a limit.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
     /// Waits until the database notifies of a change. Never returns if it sends no notifications.
     async fn changed(&self) {

@@ -18,7 +18,7 @@ pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
     with_password(url, values.secret(PASSWORD_VARIABLE), values.get("database.password_file"))
 }
 
-/// Adds the password of the variable or else of the file, unless the URL contains one.
+/// Adds the password from the variable, or else from the file, to a URL without one.
 pub(super) fn with_password(
     url: DatabaseUrl,
     password: Option<Secret>,

@@ -51,7 +51,10 @@ fn credentials_are_set_and_removed_while_the_server_runs() {
     server.until("ada has none", |server| told(server, ada).is_some());
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
-    assert!(log.contains("`bob` has no credential for it") && !log.contains("s3cret"), "{log}");
+    assert!(
+        log.contains("`bob` has no credential for the service") && !log.contains("s3cret"),
+        "{log}"
+    );
 }
 
 #[test]

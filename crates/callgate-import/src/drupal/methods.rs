@@ -21,7 +21,7 @@ pub(super) fn list(reply: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Reads a method. The module does not say whether it is a tool, so `exposed` stays empty.
+/// Reads a method. The module does not say whether the method is a tool, so `exposed` stays empty.
 pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     let id = text(method, "id").ok_or("the method has no `id`")?;
     let description = attribute(method, "usage").and_then(Value::as_str).map(str::trim);

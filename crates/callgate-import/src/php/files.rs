@@ -70,7 +70,7 @@ impl Files {
                 );
                 return Err(hinted(
                     problem,
-                    "give a directory in it, or leave some out with `--skip`",
+                    "import a subdirectory, or exclude some with `--skip`",
                 ));
             }
         }

@@ -198,7 +198,7 @@ impl TokenLookups {
             let found = match with_timeout(LIMIT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {
-                    tell(&mut told, error.to_string());
+                    log_change(&mut told, error.to_string());
                     None
                 }
             };
@@ -226,10 +226,10 @@ impl TokenLookups {
     }
 }
 
-/// Logs each reason once until a lookup succeeds.
-fn tell(told: &mut Option<String>, error: String) {
-    if told.as_ref() != Some(&error) {
+/// Logs an error unless it equals the previous one.
+fn log_change(last: &mut Option<String>, error: String) {
+    if last.as_ref() != Some(&error) {
         tracing::warn!(error, "failed to look up tokens, callers are asked to try again");
-        *told = Some(error);
+        *last = Some(error);
     }
 }

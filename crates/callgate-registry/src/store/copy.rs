@@ -72,13 +72,13 @@ pub enum CopyError {
     #[error("cannot read `{0}`")]
     Read(String, #[source] StoreError),
     /// The target could not be opened.
-    #[error("cannot write to `{0}`")]
+    #[error("cannot open the target `{0}`")]
     OpenTarget(String, #[source] OpenError),
     /// The target could not be written.
     #[error("cannot write to `{0}`")]
     Write(String, #[source] StoreError),
     /// The target cannot store a value. Nothing was written.
-    #[error("the target cannot keep `{column}` of {row} in `{table}`: it {why}")]
+    #[error("the target cannot store `{column}` of {row} in `{table}`: the value {why}")]
     Incompatible {
         /// Table in the source.
         table: String,

@@ -83,7 +83,7 @@ fn version_of(result: &RawValue) -> Option<Box<str>> {
 }
 
 impl Bridge {
-    /// Opens a new session, once for all requests that lost the same one.
+    /// Opens a new session. Requests that lost the same session share it.
     pub(crate) async fn reopen_session(&self, lost: &OpenSession) -> Result<(), BridgeFailure> {
         let _guard = self.session.renewing.lock().await;
         if self.session.live().is_none_or(|live| live.generation != lost.generation) {

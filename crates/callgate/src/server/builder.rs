@@ -281,7 +281,7 @@ fn log_findings(catalog: &Catalog, methods: &[Method]) {
         let name = catalog.prefix().strip(entry.name());
         if name != wanted {
             tracing::warn!(
-                "method `{id}` is the tool `{name}`, since `{wanted}` is taken or too long; set `tool_name`"
+                "the tool of method `{id}` is named `{name}`, because `{wanted}` is taken or too long; set `tool_name`"
             );
         }
         for finding in entry.findings() {

@@ -88,7 +88,7 @@ pub(crate) struct Method {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) params: Vec<Param>,
     pub(crate) returns: Option<String>,
-    /// The returned expression of a static method that does nothing else.
+    /// The expression of a static method whose body is only `return …;`.
     pub(crate) result: Option<Expression>,
 }
 

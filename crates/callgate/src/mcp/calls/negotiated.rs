@@ -2,11 +2,10 @@
 //! legacy era.
 
 use std::str::FromStr as _;
-use std::time::SystemTime;
 
 use super::in_flight::Scope;
 use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
-use crate::mcp::{Header, Inbound, InboundKind, Mcp, McpError, McpRequest, SESSION_ID, Session};
+use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
 use crate::upstream::client::Capabilities;
 use crate::wire::{LogLevel, Revision};
 
@@ -113,16 +112,5 @@ impl Mcp {
             session: Some(session),
             ..negotiated
         })
-    }
-
-    /// Returns the session of the header `Mcp-Session-Id`. Fails if it is not valid.
-    pub(crate) fn session(&self, inbound: &Inbound<'_>) -> Result<Option<Session>, McpError> {
-        let id = match inbound.headers.map(|headers| headers.header(SESSION_ID)) {
-            None | Some(Header::Absent) => return Ok(None),
-            Some(Header::One(id)) => id,
-            Some(Header::Unusable) => return Err(McpError::session_not_found()),
-        };
-        let session = self.sessions.find(id, inbound.caller, SystemTime::now());
-        session.map(Some).ok_or_else(McpError::session_not_found)
     }
 }

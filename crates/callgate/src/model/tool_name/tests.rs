@@ -89,7 +89,7 @@ fn ids() -> impl Strategy<Value = BTreeSet<String>> {
     prop::collection::btree_set(id, 0..40)
 }
 
-/// The names, with what the registry would remember handed in.
+/// Assigns tool names; `remembered` are the names stored in the registry.
 fn assign(
     prefix: &Prefix,
     ids: &BTreeSet<String>,

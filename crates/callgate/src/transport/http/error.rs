@@ -38,7 +38,7 @@ pub(super) enum HttpError {
     NoCredential,
     #[error("there is no endpoint at {0}")]
     NoSuchPath(String),
-    #[error("the method is not allowed; see the Allow header")]
+    #[error("the HTTP method is not allowed; see the Allow header")]
     MethodNotAllowed(&'static str),
     #[error("the request body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },

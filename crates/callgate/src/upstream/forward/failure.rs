@@ -31,9 +31,9 @@ pub(crate) enum Failure {
     /// An error with the code -32603, whose message is only logged.
     #[error("the method failed with an internal error: {0}")]
     Internal(String),
-    #[error("the caller is anonymous and has no credential for it")]
+    #[error("the caller is anonymous and has no credential for the service")]
     AnonymousCaller,
-    #[error("`{0}` has no credential for it")]
+    #[error("`{0}` has no credential for the service")]
     NoCredential(String),
     #[error("the credential of `{0}` has characters that are not allowed in a header")]
     UnfitCredential(String),

@@ -296,7 +296,10 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         assert_eq!(lists.methods(&named("ada")).await.unwrap(), listed(&["a", "b"]));
         assert_eq!(lists.methods(&named("bob")).await.unwrap(), listed(&["a"]));
         let refused = lists.methods(&named("dan")).await.unwrap();
-        assert_eq!(refused, CallerMethods::Refused("`dan` has no credential for it".to_owned()));
+        assert_eq!(
+            refused,
+            CallerMethods::Refused("`dan` has no credential for the service".to_owned())
+        );
         let failed = lists.methods(&named("eve")).await.unwrap_err();
         assert_eq!(failed.to_string(), "the service returned the error -32601");
     }

@@ -5,7 +5,7 @@ use tiberius::error::{Error, TokenError};
 use super::address::Address;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
-/// Converts an error of connecting, where unknown server errors mean that access is denied.
+/// Converts a login error. A server error of kind `Other` counts as `Denied`.
 pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
     let (said, kind) = match error {
         Error::Server(said) => {
