@@ -116,7 +116,8 @@ fn proposal(
     })
 }
 
-/// Returns the sections that callers need; `None` if neither an action nor the row names one.
+/// Returns the sections on which a caller needs a right to call the method; `None` if neither an action
+/// nor the method's row names a section.
 fn needs(
     row: &MethodRow,
     by_key: &NeedsByKey,

@@ -51,7 +51,7 @@ pub async fn write(
         let plan = Plan::read(store, source, options).await?;
         if expected.is_some_and(|expected| plan.digest().as_deref() != Some(expected)) {
             return Err(hinted(
-                "the source or the registry has changed since, and nothing was written",
+                "the source or the registry has changed since this change was prepared; nothing was written",
                 "preview the import again",
             ));
         }

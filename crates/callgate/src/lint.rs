@@ -1,7 +1,7 @@
 //! Checks tools for problems with known MCP clients.
 //!
 //! [`lint`] checks the tools as `tools/list` returns them. Some checks apply to every client, others to
-//! those of a [`Profile`].
+//! those of a [`ClientProfile`].
 //!
 //! ```
 //! use callgate::lint::{Level, LintOptions, lint};
@@ -26,7 +26,7 @@
 
 mod check;
 mod general;
-mod profile;
+mod client_profile;
 #[cfg(test)]
 mod tests;
 
@@ -41,7 +41,7 @@ use crate::model::tool::ToolFormat;
 use check::LintedTool;
 
 pub use check::Check;
-pub use profile::{Profile, Rule};
+pub use client_profile::{ClientProfile, Rule};
 
 /// Bytes of JSON per token of a model. Tools of real documents have 3.2 to 4.6 with the tokenizer
 /// `o200k_base`, and similar values with `cl100k_base`.
@@ -76,7 +76,7 @@ impl fmt::Display for Level {
 #[derive(Debug, Clone)]
 pub struct LintOptions<'a> {
     /// Profiles of clients to check for.
-    pub profiles: Vec<&'static Profile>,
+    pub profiles: Vec<&'static ClientProfile>,
     /// Name of the server in the clients' configuration.
     pub server_name: &'a str,
     /// Checks only tools that these grants allow. Defaults to all tools.
@@ -85,7 +85,11 @@ pub struct LintOptions<'a> {
 
 impl Default for LintOptions<'_> {
     fn default() -> Self {
-        Self { profiles: Profile::ALL.iter().collect(), server_name: "callgate", grants: None }
+        Self {
+            profiles: ClientProfile::ALL.iter().collect(),
+            server_name: "callgate",
+            grants: None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `callgate method`, `export`, `call`, `lint` and `upstream`.
 
 use callgate::Mask;
-use callgate::lint::Profile;
+use callgate::lint::ClientProfile;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
@@ -148,7 +148,7 @@ pub(crate) struct CallArgs {
 pub(crate) struct LintArgs {
     /// Only rules of this client, besides those for all clients; may be repeated
     #[arg(long = "client", value_name = "NAME", value_parser = client_profile())]
-    pub(crate) clients: Vec<&'static Profile>,
+    pub(crate) clients: Vec<&'static ClientProfile>,
     /// Only tools that this user may call
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
@@ -166,11 +166,12 @@ pub(crate) struct LintArgs {
     pub(crate) json: bool,
 }
 
-fn client_profile() -> impl TypedValueParser<Value = &'static Profile> {
-    let values =
-        Profile::ALL.iter().map(|profile| PossibleValue::new(profile.name).help(profile.title));
+fn client_profile() -> impl TypedValueParser<Value = &'static ClientProfile> {
+    let values = ClientProfile::ALL
+        .iter()
+        .map(|profile| PossibleValue::new(profile.name).help(profile.title));
     PossibleValuesParser::new(values)
-        .try_map(|name| Profile::named(&name).ok_or("a possible value is a profile's name"))
+        .try_map(|name| ClientProfile::named(&name).ok_or("a possible value is a profile's name"))
 }
 
 #[derive(Debug, Subcommand)]

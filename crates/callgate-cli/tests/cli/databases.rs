@@ -74,8 +74,8 @@ fn a_user_who_may_not_change_tables_serves_an_existing_registry() {
         let url = url_of(&empty.url, &user);
         let (code, talk) = run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
         assert_eq!(code, 1);
-        assert!(talk.contains(&format!("cannot prepare the registry `{url}`")), "{talk}");
-        assert!(talk.contains("hint: look at the user"), "{talk}");
+        assert!(talk.contains(&format!("cannot migrate the registry `{url}`")), "{talk}");
+        assert!(talk.contains("hint: check the user"), "{talk}");
     }
 }
 
@@ -89,8 +89,8 @@ fn errors_of_databases_have_hints() {
         let closed = format!("{head}:1/{}", port.split_once('/').unwrap().1);
         for (url, password, hint) in [
             (&closed, "s3cret:/@%", "hint: check that it is running"),
-            (&url, "hunter2", "hint: look at the user, the password"),
-            (&absent, "s3cret:/@%", "hint: make the database first"),
+            (&url, "hunter2", "hint: check the user, the password"),
+            (&absent, "s3cret:/@%", "hint: create the database first"),
         ] {
             let (code, talk) =
                 run(dir.command(&["migrate", "--database", url]), password).failure();

@@ -94,7 +94,8 @@ fn schema(param: &Value) -> Value {
     schema
 }
 
-/// Returns the style of parameters with these names: Drupal accepts a list if they are numbers.
+/// Returns `Positional` if all names are numbers, because Drupal then accepts the parameters as a JSON
+/// array; otherwise `Named`.
 fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
     let mut names = names.into_iter().peekable();
     let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());

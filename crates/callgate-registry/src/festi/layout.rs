@@ -58,7 +58,7 @@ impl Table {
         columns.to_vec()
     }
 
-    /// Returns the required columns: without them, protected methods would be open.
+    /// Returns the indexes of the required columns. If one were ignored, anyone could call protected methods.
     fn needed_columns(self) -> Range<usize> {
         match self {
             // The key of methods differs between applications.

@@ -18,7 +18,7 @@ pub enum EndpointError {
     #[error("expected a URL such as `http://localhost:8080/` or `https://example.com/mcp`")]
     NotAUrl,
     /// A user and a password.
-    #[error("the URL must not contain a user and a password")]
+    #[error("the URL must not contain a user name or a password")]
     UserInfo,
     /// Not a valid port. Without this check, the token would go to another port.
     #[error("the port must be a number from 1 to 65535")]

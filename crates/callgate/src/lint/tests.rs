@@ -110,8 +110,8 @@ fn lists_that_are_too_long() {
 
 #[test]
 fn every_profile_has_a_name_of_its_own_and_says_where_its_rules_are_from() {
-    for profile in Profile::ALL {
-        let found = Profile::named(profile.name).unwrap();
+    for profile in ClientProfile::ALL {
+        let found = ClientProfile::named(profile.name).unwrap();
         assert_eq!(found.title, profile.title);
         for rule in profile.rules {
             assert!(rule.seen.contains('/') && rule.seen.contains('#'), "{}", rule.seen);

@@ -5,7 +5,7 @@ mod report;
 
 use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
-use callgate::lint::{Level, LintOptions, Problem, Profile};
+use callgate::lint::{ClientProfile, Level, LintOptions, Problem};
 use callgate::model::LOCAL;
 use callgate_import::guessed;
 use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
@@ -52,8 +52,8 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
     Ok(())
 }
 
-fn profiles(lint: &LintArgs) -> Vec<&'static Profile> {
-    if lint.clients.is_empty() { Profile::ALL.iter().collect() } else { lint.clients.clone() }
+fn profiles(lint: &LintArgs) -> Vec<&'static ClientProfile> {
+    if lint.clients.is_empty() { ClientProfile::ALL.iter().collect() } else { lint.clients.clone() }
 }
 
 fn guess(id: &str) -> Problem {
@@ -99,7 +99,7 @@ fn of_registry(
 mod tests {
     use std::fmt::Write as _;
 
-    use callgate::lint::Profile;
+    use callgate::lint::ClientProfile;
 
     use crate::config::tests::check_reference;
 
@@ -109,7 +109,7 @@ mod tests {
             "# Clients\n\nGenerated from the program; do not edit. The rules of `callgate lint --client NAME`, \
              and the GitHub issues that show them. [lint.md](../guide/lint.md) explains the checks.\n",
         );
-        for profile in Profile::ALL {
+        for profile in ClientProfile::ALL {
             writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.title).unwrap();
             if !profile.rules.is_empty() {
                 text.push_str("\n| what it refuses | level | seen |\n| --- | --- | --- |\n");

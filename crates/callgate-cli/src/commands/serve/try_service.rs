@@ -40,8 +40,8 @@ pub(crate) async fn run(
     logging::start(&config.log, config.log_format)?;
     if !config.listen.ip().is_loopback() {
         return Err(hinted(
-            format!("other machines can reach {}", config.listen),
-            "`try` serves this machine only; for others, import the methods and use `callgate serve`",
+            format!("the listen address {} is not a loopback address", config.listen),
+            "`callgate try` serves only this machine: listen on 127.0.0.1, or import the methods and use `callgate serve`",
         ));
     }
     let target: Target = given.url.parse().context("the URL is not valid")?;
@@ -60,7 +60,9 @@ pub(crate) async fn run(
     if catalog.is_empty() {
         let (place, (by, command)) = (found.service.target(), found.description.words());
         return Err(hinted(
-            format!("{place} describes its methods by {by}, and none of them can be a tool"),
+            format!(
+                "{place} describes its methods by {by}, but none of them can be served as a tool"
+            ),
             format!("`callgate import {command} {place} --dry-run` shows why"),
         ));
     }

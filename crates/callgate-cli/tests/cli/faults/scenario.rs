@@ -34,7 +34,7 @@ const MAX_LISTED: usize = 10;
 /// Maximum number of runs of a scenario on a busy machine.
 const MAX_RUNS: usize = 3;
 /// Log message of a gateway whose database is too slow.
-const TOO_SLOW: &str = "did not answer within";
+const TOO_SLOW: &str = "did not respond within";
 /// Time for which gateways accept known tokens without the registry.
 pub(crate) const GRACE: Duration = Duration::from_secs(4);
 

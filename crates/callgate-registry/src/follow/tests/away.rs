@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use callgate::http::AuthenticateError;
+use callgate::http::{AuthenticateError, ReadinessCheck as _};
 use tokio::time::{Instant, sleep};
 
 use super::double::{Double, Mood, Rows};
 use super::*;
 use crate::auth::authenticator::TokenOptions;
+use crate::auth::health::{HealthSource, HealthTracker};
 use crate::rows::{TokenRow, UserRow};
+use crate::store::Store;
 
 /// So often the counters are asked for.
 pub(super) const POLL: Duration = Duration::from_millis(250);
@@ -241,4 +243,23 @@ async fn tokens_cannot_be_checked_before_the_registry_is_followed() {
     let registry = Registry::new(Arc::new(Double::default()));
     let refused = registry.authenticator().caller_of(Some("one")).await.unwrap_err();
     insta::assert_snapshot!(refused, @"the registry has not been read yet, so tokens cannot be checked; try again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted() {
+    let tracker = Arc::new(HealthTracker::new(Duration::from_mins(1)));
+    let store: Arc<dyn Store> = Arc::new(Double::default());
+    let source = HealthSource { tracker: Arc::clone(&tracker), store };
+    sleep(POLL).await;
+    tracker.made(Instant::now());
+    assert!(source.degraded().is_none());
+    sleep(Duration::from_millis(12_900)).await;
+    tracker.lost();
+    let degraded = source.degraded().unwrap();
+    assert_eq!(
+        degraded.reason,
+        "the registry was last read 12 s ago; that state is served, see the log"
+    );
+    assert_eq!(degraded.details, [("registry_contact_age_seconds", 12)]);
+    assert_eq!(degraded.credentials_accepted_for, Duration::from_millis(47_100));
 }

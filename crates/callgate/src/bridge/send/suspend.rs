@@ -14,8 +14,8 @@ impl SuspendDetector {
         Self(Mutex::new((Instant::now(), SystemTime::now())))
     }
 
-    /// Returns `true` if the last check was long ago. During a suspend only the wall clock advances; while the process is
-    /// stopped, both do.
+    /// Returns `true` if the gap since the last check was too long by the monotonic or the wall clock. While the machine is
+    /// suspended, only the wall clock advances; while the process is stopped, both clocks do.
     pub(crate) fn was_suspended(&self) -> bool {
         self.check(Instant::now(), SystemTime::now())
     }

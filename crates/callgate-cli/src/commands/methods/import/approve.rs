@@ -70,7 +70,7 @@ pub(super) async fn approve(
             pending.set(name, Some(&change)).await?;
             printer.data(&change.text);
             Err(hinted(
-                "the source or the registry has changed since, and nothing was written",
+                "the source or the registry has changed since this change was prepared; nothing was written",
                 format!("approve the change above with `callgate import approve {name}`"),
             ))
         }

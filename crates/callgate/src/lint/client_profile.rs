@@ -8,7 +8,7 @@ use super::check::Check;
 
 /// A client, or a group of clients with the same limitations.
 #[derive(Debug)]
-pub struct Profile {
+pub struct ClientProfile {
     /// Name on the command line.
     pub name: &'static str,
     /// The clients.
@@ -36,7 +36,7 @@ const fn warning(check: Check, seen: &'static str) -> Rule {
     Rule { check, level: Level::Warning, seen }
 }
 
-impl Profile {
+impl ClientProfile {
     /// All profiles.
     pub const ALL: &'static [Self] = &[GENERIC, CLAUDE, OPENAI, GEMINI, CURSOR, COPILOT];
 
@@ -46,10 +46,10 @@ impl Profile {
     }
 }
 
-const GENERIC: Profile =
-    Profile { name: "generic", title: "any client: what holds for all of them", rules: &[] };
+const GENERIC: ClientProfile =
+    ClientProfile { name: "generic", title: "any client: what holds for all of them", rules: &[] };
 
-const CLAUDE: Profile = Profile {
+const CLAUDE: ClientProfile = ClientProfile {
     name: "claude",
     title: "Claude Desktop, Claude Code, and others that use Anthropic's API",
     rules: &[
@@ -67,7 +67,7 @@ const CLAUDE: Profile = Profile {
     ],
 };
 
-const OPENAI: Profile = Profile {
+const OPENAI: ClientProfile = ClientProfile {
     name: "openai",
     title: "clients that use OpenAI's API, or one of the same shape",
     rules: &[
@@ -85,7 +85,7 @@ const OPENAI: Profile = Profile {
     ],
 };
 
-const GEMINI: Profile = Profile {
+const GEMINI: ClientProfile = ClientProfile {
     name: "gemini",
     title: "Gemini CLI, and others that use Gemini's API",
     rules: &[
@@ -100,7 +100,7 @@ const GEMINI: Profile = Profile {
     ],
 };
 
-const CURSOR: Profile = Profile {
+const CURSOR: ClientProfile = ClientProfile {
     name: "cursor",
     title: "Cursor",
     rules: &[
@@ -113,7 +113,7 @@ const CURSOR: Profile = Profile {
     ],
 };
 
-const COPILOT: Profile = Profile {
+const COPILOT: ClientProfile = ClientProfile {
     name: "copilot",
     title: "GitHub Copilot in VS Code and other editors, Copilot CLI",
     rules: &[
