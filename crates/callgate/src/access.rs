@@ -8,6 +8,10 @@ mod visible_methods;
 mod memo;
 mod method_set;
 mod requirement;
+#[cfg_attr(
+    not(all(feature = "forward", feature = "http")),
+    allow(dead_code, reason = "calls and streams are limited where there are any")
+)]
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -25,7 +29,9 @@ use crate::secret::Secret;
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub use requirement::{Decision, Need, Requirement, SectionCheck};
-pub(crate) use shares::{NoShare, Principal, Share, Shares};
+#[cfg(feature = "http")]
+pub(crate) use shares::NoShare;
+pub(crate) use shares::{Principal, Share, Shares};
 pub(crate) use visible_methods::VisibleMethods;
 
 /// The user, or anonymous client, on whose behalf a request runs.

@@ -28,6 +28,7 @@ pub enum Header<'a> {
     Unusable,
 }
 
+#[cfg(any(test, fuzzing, feature = "http"))]
 impl<'a> Header<'a> {
     /// Reads the values of one header; `None` stands for a value that is not visible ASCII.
     pub(crate) fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
