@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use callgate::Mask;
 use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
 
-/// The sections that a method needs, each with its mask as rows have it, or [`CLOSED`].
+/// The sections that a method needs, each with its mask as rows have it, or `CLOSED`.
 pub type Needs = BTreeMap<String, String>;
 
 /// Stands in place of the mask of a section that the row names and no action gives a mask for.
