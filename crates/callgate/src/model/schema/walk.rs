@@ -56,7 +56,7 @@ pub(crate) fn for_each_schema_in<'a>(
     }
 }
 
-/// Like [`for_each_schema`], with mutable access.
+/// Visits a schema and all nested schemas with mutable access, outer ones first.
 pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(map) => {
