@@ -3,6 +3,7 @@
 //! An [`Access`] is built from the registry's rows as a whole and replaced when they change. The catalog
 //! does not depend on it.
 
+mod batch_replies;
 mod grants;
 mod visible_methods;
 mod memo;
@@ -26,6 +27,7 @@ use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
 
+pub(crate) use batch_replies::{BatchReplies, MAX_BATCH_REPLY_BYTES};
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub use requirement::{Decision, Need, Requirement, SectionCheck};
@@ -45,6 +47,8 @@ pub struct Caller {
     token: Option<Secret>,
     /// The address of the client.
     address: Option<IpAddr>,
+    /// The replies to the batch that the request is part of.
+    batch: Option<Arc<BatchReplies>>,
     /// Methods that services list for the caller; set by `Gateway::prepare`.
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
@@ -63,7 +67,14 @@ pub struct User {
 impl Caller {
     /// Returns an anonymous caller without grants.
     pub fn anonymous() -> Self {
-        Self { user: None, grants: Arc::default(), token: None, address: None, visible: None }
+        Self {
+            user: None,
+            grants: Arc::default(),
+            token: None,
+            address: None,
+            batch: None,
+            visible: None,
+        }
     }
 
     /// Returns a caller for a user. Every user has read on [`Section::authenticated`], unless `grants`
@@ -92,6 +103,21 @@ impl Caller {
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
+    }
+
+    /// Returns the caller for the requests of a new batch.
+    pub(crate) fn in_batch(&self) -> Self {
+        Self { batch: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// Returns the replies to the batch that the request is part of.
+    pub(crate) fn batch(&self) -> Option<&Arc<BatchReplies>> {
+        self.batch.as_ref()
+    }
+
+    /// Returns `true` if the replies to the batch that the request is part of are already too large.
+    pub(crate) fn is_batch_full(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| batch.is_full())
     }
 
     /// Returns whose share of the limits this caller uses.

@@ -35,6 +35,7 @@ use crate::upstream::{
 };
 use crate::wire::jsonrpc::RpcError;
 use call_id::CallIds;
+use list::ResourceTexts;
 use openrpc::DocumentCache;
 use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
@@ -53,6 +54,10 @@ const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Grace period beyond an upstream's own timeout, so that its own error arrives first.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Error of a request in a batch whose replies are already too large.
+pub(crate) const BATCH_FULL: &str = "Nothing was run: the replies to the requests before this one in the batch \
+     are too large. Send it again, by itself or with fewer others.";
+
 /// Serves the current catalog with its upstreams and settings; shared by all endpoints.
 #[derive(Debug)]
 pub struct Gateway {
@@ -61,6 +66,7 @@ pub struct Gateway {
     static_upstreams: UpstreamMap,
     plans: InputCache,
     documents: DocumentCache,
+    resource_texts: ResourceTexts,
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Shares>,
@@ -123,6 +129,7 @@ impl Gateway {
             static_upstreams: upstreams.into_iter().collect(),
             plans: InputCache::default(),
             documents: DocumentCache::default(),
+            resource_texts: ResourceTexts::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             budget: Shares::new(DEFAULT_IN_FLIGHT_BYTES),
@@ -143,7 +150,24 @@ impl Gateway {
     #[must_use]
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.budget = Shares::new(bytes);
+        self.warn_of_large_results(&self.static_upstreams);
         self
+    }
+
+    /// Logs a warning for each upstream whose largest results would never fit into the budget.
+    fn warn_of_large_results(&self, upstreams: &UpstreamMap) {
+        let most = self.budget.max_of_one();
+        for (name, upstream) in upstreams {
+            if let Some(size) = upstream.max_result_bytes().filter(|size| *size > most) {
+                tracing::warn!(
+                    upstream = &**name,
+                    max_result_bytes = size,
+                    max_in_flight_bytes = self.budget.limit(),
+                    "`max_result_bytes` is more than a caller can have, three quarters of \
+                     `max_in_flight_bytes`: larger results will fail"
+                );
+            }
+        }
     }
 
     /// Returns the current and the maximum size of results in memory, in bytes. Results up to 64 KiB are
@@ -159,6 +183,7 @@ impl Gateway {
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
     ) {
         let mut all: UpstreamMap = upstreams.into_iter().collect();
+        self.warn_of_large_results(&all);
         all.extend(self.static_upstreams.clone());
         let visibility = Visibility::new(&all, &self.snapshot.load().visibility, &self.changes);
         let wants_tokens = all.values().any(|upstream| upstream.wants_token());
@@ -264,16 +289,15 @@ impl Gateway {
         Ok(CallResult { value, reservation: outcome.reservation })
     }
 
-    /// Reserves memory for a reply until it is sent.
-    #[cfg(feature = "http")]
-    pub(crate) fn reserved(
+    /// Reserves memory for a reply to a caller.
+    pub(crate) fn reserve(
         &self,
         caller: &Caller,
-        reply: bytes::Bytes,
-    ) -> Result<bytes::Bytes, BudgetExceeded> {
-        let reservation = BudgetReservation::new(&self.budget, caller.principal());
-        reservation.at_least(reply.len())?;
-        Ok(reservation.keep(reply))
+        bytes: usize,
+    ) -> Result<BudgetReservation, BudgetExceeded> {
+        let reservation = BudgetReservation::new(&self.budget, caller);
+        reservation.add(bytes)?;
+        Ok(reservation)
     }
 
     /// Returns a new, unique id for a call.
@@ -297,12 +321,15 @@ impl Gateway {
         let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
         let (id, method) = (self.call_ids.next(), entry.id().as_str());
         let outcome = async {
+            if caller.is_batch_full() {
+                return Err(batch_full());
+            }
             let upstream = tool.upstream(entry);
             let params = self.params(tool, entry, upstream, arguments)?;
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
             let (safety, reservation) =
-                (entry.safety(), BudgetReservation::new(&self.budget, caller.principal()));
+                (entry.safety(), BudgetReservation::new(&self.budget, caller));
             let call = Call {
                 id: &id,
                 method,
@@ -361,10 +388,22 @@ fn not_configured(upstream: &str) -> CallError {
     CallError::Failed(CallFailure::new(message, detail))
 }
 
+fn batch_full() -> CallError {
+    CallError::Failed(CallFailure::new(BATCH_FULL, "the replies to the batch are too large"))
+}
+
 impl From<BudgetExceeded> for CallError {
     fn from(over: BudgetExceeded) -> Self {
-        let message = "The method ran, but no memory is left for its result. \
-                       Request less data, or retry later if the tool is read-only.";
+        let message = match over {
+            BudgetExceeded::Total(_) => {
+                "The method ran, but no memory is left for its result. \
+                 Request less data, or retry later if the tool is read-only."
+            }
+            BudgetExceeded::Batch => {
+                "The method ran, but the replies to this batch are too large. \
+                 Request less data, or send fewer requests in a batch."
+            }
+        };
         Self::Failed(CallFailure::new(message, over))
     }
 }

@@ -18,7 +18,8 @@ use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
-use crate::upstream::BoxFuture;
+use crate::upstream::{BoxFuture, CallError};
+use crate::wire::jsonrpc::INTERNAL_ERROR;
 use calls::elicitation::Questions;
 use calls::in_flight::Cancellations;
 use features::output::OutputChecks;
@@ -266,6 +267,18 @@ impl Mcp {
             self.gateway.prepare_at_once(caller.clone()).await
         };
         self.route(&Inbound { caller, ..*inbound }, route).await
+    }
+
+    /// Counts a message against the budget until it is sent.
+    fn reserved(
+        &self,
+        caller: &Caller,
+        message: EncodedMessage,
+    ) -> Result<EncodedMessage, McpError> {
+        match self.gateway.reserve(caller, message.len()) {
+            Ok(reservation) => Ok(message.holding(reservation)),
+            Err(over) => Err(McpError::new(200, INTERNAL_ERROR, CallError::from(over).to_string())),
+        }
     }
 
     fn can_subscribe(&self) -> bool {

@@ -52,6 +52,11 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns the maximum size of a result in bytes, if there is one.
+    fn max_result_bytes(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns `true` if the upstream is unreachable and not called for now.
     fn is_down(&self) -> bool {
         false

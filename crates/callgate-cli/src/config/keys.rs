@@ -76,7 +76,7 @@ allowed_origins | | origins of web pages that may call, besides those of this ma
 raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`
 exposure | | which methods without a value of `exposed` are tools: `all`, or `marked` (the default of the preset `drupal`)
 max_body_bytes | 1048576 | maximum size of a request body
-max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted
+max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted, except in batches
 max_connections | 1024 | maximum number of connections; others wait
 call_timeout_seconds | 30 | timeout of a call
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped

@@ -1,15 +1,30 @@
 //! Lists and descriptions of the tools that a caller can see.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use moka::sync::Cache;
 
 use super::{Gateway, NotFound, Snapshot, ToolRef};
 use crate::access::Caller;
-use crate::catalog::listing::{Listing, Page, PageLimit};
+use crate::catalog::listing::{Listing, Page, PageLimit, bounded_cache};
 use crate::gateway::openrpc::OpenRpcError;
 use crate::model::method::MethodId;
-use crate::model::tool::ToolFormat;
+use crate::model::tool::{ToolFormat, json};
+
+/// Maximum size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` returns all of them.
+const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Texts of [`Gateway::resource_text`] by the number of the listing. Callers with equal listings share one.
+#[derive(Debug)]
+pub(super) struct ResourceTexts(Cache<(u64, ToolFormat), Bytes>);
+
+impl Default for ResourceTexts {
+    fn default() -> Self {
+        Self(bounded_cache(|_, text: &Bytes| text.len()))
+    }
+}
 
 impl Gateway {
     /// Returns the tools that the caller's grants and the services allow.
@@ -49,6 +64,26 @@ impl Gateway {
         let page = listing.page(catalog, format, offset, limit);
         let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
         (page.tools, last.map(|entry| entry.id().clone()))
+    }
+
+    /// Returns a JSON string that contains the caller's tools as JSON, up to 4 MiB of them.
+    pub(crate) fn resource_text(&self, caller: &Caller, format: ToolFormat) -> Bytes {
+        let snapshot = self.snapshot.load();
+        let listing = Self::listing(&snapshot, caller);
+        let (key, texts) = ((listing.number, format), &self.resource_texts.0);
+        if let Some(text) = texts.get(&key) {
+            return text;
+        }
+        let limit = PageLimit { tools: usize::MAX, bytes: MAX_RESOURCE_BYTES };
+        let Page { tools, next, .. } = listing.page(&snapshot.catalog, format, 0, limit);
+        let end = if next.is_some() { "],\"more\":true}" } else { "]}" };
+        let tools = tools.iter().map(|slice| String::from_utf8_lossy(slice));
+        let text = ["{\"tools\":[".into()].into_iter().chain(tools).chain([end.into()]);
+        let mut out = Vec::new();
+        json(&mut out, &text.collect::<Vec<Cow<'_, str>>>().concat());
+        let text = Bytes::from(out.into_boxed_slice());
+        texts.insert(key, text.clone());
+        text
     }
 
     /// Returns a tool as JSON. See [`prepare`](Self::prepare).

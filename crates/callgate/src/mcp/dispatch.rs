@@ -58,6 +58,9 @@ impl Mcp {
 impl RequestContext<'_> {
     async fn reply(&self) -> Result<McpResponse, McpError> {
         let is_modern = self.negotiated.revision.is_modern();
+        if self.inbound.caller.is_batch_full() {
+            return Err(McpError::batch_full());
+        }
         match self.request.method.as_ref() {
             "tools/call" => tools::call(self),
             "tools/list" => tools::list(self),

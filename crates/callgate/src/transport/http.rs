@@ -11,6 +11,8 @@
 //! let mcp = Arc::new(Mcp::new(gateway, Sessions::new([SessionKey::generate()?])));
 //! let router = http::router(mcp, Arc::new(Anonymous), HttpOptions::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! // With the address of each client: limits are shared among anonymous clients by address.
+//! let router = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
 //! axum::serve(listener, router).await?;
 //! # Ok(())
 //! # }

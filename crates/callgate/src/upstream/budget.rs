@@ -1,7 +1,7 @@
 //! Limit on the memory for results of all calls.
 //!
 //! Each call has a [`BudgetReservation`], which grows while its result is read and is released when the
-//! reply is sent. If the budget is exhausted, the call fails: waiting for other calls, which may wait as
+//! reply is sent. The reservations of a batch have a limit for all of them. If the budget is exhausted, the call fails: waiting for other calls, which may wait as
 //! well, could deadlock.
 
 use std::sync::Arc;
@@ -10,55 +10,72 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::access::{Principal, Share, Shares};
+use crate::access::{BatchReplies, Caller, MAX_BATCH_REPLY_BYTES, Share, Shares};
 
 /// Default limit for all results, in bytes.
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Results up to this size are not counted: the number of connections limits them, and counting each would
-/// be slower.
+/// Results up to this size are not counted unless they are part of a batch: the number of connections limits
+/// them, and counting each would be slower.
 const SMALL: usize = 64 << 10;
 
-/// The results of all calls would exceed the limit, in bytes.
+/// There is no memory for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the results of all calls would exceed {0} bytes")]
-pub struct BudgetExceeded(pub usize);
+pub enum BudgetExceeded {
+    /// The results of all calls would exceed the limit, in bytes.
+    #[error("the results of all calls would exceed {0} bytes")]
+    Total(usize),
+    /// The replies to the batch exceed their limit.
+    #[error("the replies to the batch exceed {MAX_BATCH_REPLY_BYTES} bytes")]
+    Batch,
+}
 
 /// Memory reserved for the result of a call. Released on drop.
 #[derive(Debug)]
 pub struct BudgetReservation {
     share: Share,
     bytes: AtomicUsize,
+    batch: Option<Arc<BatchReplies>>,
 }
 
 /// A reservation without a limit.
 impl Default for BudgetReservation {
     fn default() -> Self {
-        Self::new(&Shares::new(usize::MAX), Principal::Unknown)
+        Self::new(&Shares::new(usize::MAX), &Caller::anonymous())
     }
 }
 
 impl BudgetReservation {
-    pub(crate) fn new(budget: &Arc<Shares>, principal: Principal) -> Self {
-        Self { share: budget.empty(principal), bytes: AtomicUsize::new(0) }
+    pub(crate) fn new(budget: &Arc<Shares>, caller: &Caller) -> Self {
+        let (share, batch) = (budget.empty(caller.principal()), caller.batch().cloned());
+        Self { share, bytes: AtomicUsize::new(0), batch }
     }
 
     /// Reserves additional bytes.
     pub fn add(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+        if self.batch.as_ref().is_some_and(|batch| !batch.add(bytes)) {
+            return Err(BudgetExceeded::Batch);
+        }
         let before = self.bytes.load(Ordering::Relaxed);
         let now = before.saturating_add(bytes);
-        match counted(now) - counted(before) {
+        match self.counted(now) - self.counted(before) {
             0 => {}
-            more => self.share.grow(more).map_err(|_| BudgetExceeded(self.share.limit()))?,
+            more => self.share.grow(more).map_err(|_| BudgetExceeded::Total(self.share.limit()))?,
         }
         self.bytes.store(now, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns an empty reservation for the same caller.
+    /// Returns an empty reservation for the same caller, which does not count for a batch.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
-        Self { share: self.share.another(), bytes: AtomicUsize::new(0) }
+        Self { share: self.share.another(), bytes: AtomicUsize::new(0), batch: None }
+    }
+
+    /// Returns `true` if both are of the same caller.
+    #[cfg(feature = "forward")]
+    pub(crate) fn is_of_same_caller(&self, other: &Self) -> bool {
+        self.share.is_of_same_principal(&other.share)
     }
 
     /// Extends the reservation to at least `bytes`.
@@ -68,10 +85,14 @@ impl BudgetReservation {
 
     /// Ties the reservation to `bytes`: it is released when the last copy is dropped.
     pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
-        if counted(self.bytes.load(Ordering::Relaxed)) == 0 {
+        if self.counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
         }
         Bytes::from_owner(ReservedBytes { bytes, _hold: self })
+    }
+
+    fn counted(&self, bytes: usize) -> usize {
+        if bytes > SMALL || self.batch.is_some() { bytes } else { 0 }
     }
 }
 
@@ -87,27 +108,28 @@ impl AsRef<[u8]> for ReservedBytes {
     }
 }
 
-fn counted(bytes: usize) -> usize {
-    if bytes > SMALL { bytes } else { 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{Grants, User};
+
+    fn user(id: i64) -> Caller {
+        Caller::user(User { id, name: id.to_string(), role: None }, Grants::default())
+    }
 
     #[test]
     fn results_share_the_budget_and_release_it() {
         let budget = Shares::new(10 * SMALL);
-        let reserve = |user| BudgetReservation::new(&budget, Principal::User(user));
+        let reserve = |id| BudgetReservation::new(&budget, &user(id));
         let (first, second) = (reserve(1), reserve(2));
         first.add(SMALL).unwrap();
         assert_eq!(budget.used(), 0, "small ones are not counted");
         first.add(5 * SMALL).unwrap();
         assert_eq!(budget.used(), 6 * SMALL, "with what was read before");
-        assert_eq!(second.add(5 * SMALL), Err(BudgetExceeded(10 * SMALL)));
+        assert_eq!(second.add(5 * SMALL), Err(BudgetExceeded::Total(10 * SMALL)));
         assert_eq!(
             second.add(4 * SMALL),
-            Err(BudgetExceeded(10 * SMALL)),
+            Err(BudgetExceeded::Total(10 * SMALL)),
             "the last is for a third"
         );
         second.add(3 * SMALL).unwrap();
@@ -120,6 +142,26 @@ mod tests {
         drop(kept);
         assert_eq!((budget.used(), &*copy), (3 * SMALL, &b"reply"[..]));
         drop(copy);
+        assert_eq!(budget.used(), 0);
+    }
+    #[test]
+    fn small_results_of_a_batch_count_together() {
+        let budget = Shares::new(1 << 30);
+        let caller = user(1).in_batch();
+        let results = MAX_BATCH_REPLY_BYTES / SMALL;
+        let held: Vec<_> = (0..results)
+            .map(|_| {
+                let reservation = BudgetReservation::new(&budget, &caller);
+                reservation.add(SMALL).unwrap();
+                reservation.keep(Bytes::from_static(b"reply"))
+            })
+            .collect();
+        assert_eq!(budget.used(), MAX_BATCH_REPLY_BYTES);
+        let one_more = BudgetReservation::new(&budget, &caller);
+        assert_eq!(one_more.add(1), Err(BudgetExceeded::Batch));
+        assert!(caller.batch().unwrap().is_full());
+        BudgetReservation::new(&budget, &user(1).in_batch()).add(1).unwrap();
+        drop(held);
         assert_eq!(budget.used(), 0);
     }
 }

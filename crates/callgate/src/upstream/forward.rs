@@ -325,6 +325,10 @@ impl Upstream for Forward {
         Some(self.options.limits.timeout)
     }
 
+    fn max_result_bytes(&self) -> Option<usize> {
+        Some(self.options.limits.result_bytes)
+    }
+
     fn is_down(&self) -> bool {
         self.breaker.is_open()
     }

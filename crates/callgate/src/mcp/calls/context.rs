@@ -153,12 +153,17 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
     let context = Arc::clone(&call);
     let work = async move {
         let (call, gateway) = (&context, &context.mcp.gateway);
+        if call.caller.is_batch_full() {
+            return McpError::batch_full().with_id(&call.id).into();
+        }
         let (context, _guard) =
             Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
         let (client, call_id) = (context.client.clone(), context.call_id.clone());
         let run = guarded(move || run(context));
         let written = match with_time_limit(gateway.call_limit(), &client, run).await {
-            Ok(value) => write(value, call),
+            Ok(value) => {
+                write(value, call).and_then(|message| call.mcp.reserved(&call.caller, message))
+            }
             Err(error) => Err(embedded_error(error, call, call_id)),
         };
         written.map_or_else(|error| error.with_id(&call.id).into(), CallReply::from)

@@ -137,6 +137,8 @@ impl Mcp {
             let message = format!("{} has no batches; send one message", negotiated.revision);
             return Err(McpError::bad_request(INVALID_REQUEST, message));
         }
+        let caller = &inbound.caller.in_batch();
+        let inbound = &Inbound { caller, ..*inbound };
         let mut parts = Vec::new();
         for message in messages {
             let reply = match message {

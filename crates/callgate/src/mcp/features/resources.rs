@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::pagination::{self, ListItem};
 use crate::access::Caller;
-use crate::catalog::listing::PageLimit;
 use crate::mcp::{CallTarget, McpError, McpResponse, RequestContext, write_json};
 use crate::model::tool::ToolFormat;
 use crate::upstream::local::{Context, Error};
@@ -18,8 +17,6 @@ use crate::wire::Revision;
 
 /// URI of the caller's tools.
 const TOOLS_URI: &str = "callgate://tools";
-/// Maximum size of the tools in that resource, in bytes. `tools/list` returns all of them.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Error code of legacy revisions.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
@@ -150,7 +147,7 @@ pub(crate) fn read(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     let uri = context.request.params.required_text("uri")?.into_owned();
     let revision = context.negotiated.revision;
     if uri == TOOLS_URI {
-        return Ok(read_tools(context));
+        return read_tools(context);
     }
     let Some(resources) = context.mcp.services.resources.clone() else {
         return Err(not_found(&uri, revision));
@@ -177,22 +174,18 @@ fn not_found(uri: &str, revision: Revision) -> McpError {
     error.with_data(json!({"uri": uri}))
 }
 
-fn read_tools(context: &RequestContext<'_>) -> McpResponse {
+fn read_tools(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, negotiated, .. } = *context;
-    let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
-    let (tools, more) =
-        mcp.gateway.list_after(inbound.caller, ToolFormat::of(negotiated.revision), None, limit);
-    let mut text = b"{\"tools\":[".to_vec();
-    text.extend(tools.iter().flatten());
-    text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });
+    let text = mcp.gateway.resource_text(inbound.caller, ToolFormat::of(negotiated.revision));
     let settings = mcp.gateway.settings();
-    let mut result = context.result(text.len() + text.len() / 8);
+    let mut result = context.result(0);
     let out = result.member("contents");
     out.extend_from_slice(b"[{\"uri\":");
     write_json(out, TOOLS_URI);
     out.extend_from_slice(b",\"mimeType\":\"application/json\",\"text\":");
-    write_json(out, &String::from_utf8_lossy(&text));
-    out.extend_from_slice(b"}]");
+    result.slices(vec![text]);
+    result.bytes(b"}]");
     result.cache(settings.list_ttl_ms, "private");
-    McpResponse::Message(result.finish(&settings))
+    let message = result.finish(&settings);
+    Ok(McpResponse::Message(mcp.reserved(inbound.caller, message)?))
 }

@@ -43,7 +43,12 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
         result.value("nextCursor", &AfterCursor::encode(last.as_str()));
     }
     result.cache(settings.list_ttl_ms, "private");
-    Ok(McpResponse::Message(result.finish(&settings)))
+    let message = result.finish(&settings);
+    // The tools are shared bytes, which need no memory.
+    if inbound.caller.batch().is_some_and(|batch| !batch.add(message.len())) {
+        return Err(McpError::batch_full());
+    }
+    Ok(McpResponse::Message(message))
 }
 
 /// A call of a tool that the caller may use.
@@ -101,7 +106,13 @@ impl ToolCall {
                     CallOutput::Json(result) => self.json_result(&result),
                     CallOutput::Content(content) => self.content_result(content),
                 };
-                message.holding(reservation).into()
+                match reservation.at_least(message.len()) {
+                    Ok(()) => message.holding(reservation).into(),
+                    Err(over) => {
+                        let (error, id) = (CallError::from(over), mcp.gateway.next_call_id());
+                        self.error_reply(error.logged(caller, &target.name, id))
+                    }
+                }
             }
             Err(error) => self.error_reply(error),
         }

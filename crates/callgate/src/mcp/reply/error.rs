@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::message::EncodedMessage;
+use crate::gateway::BATCH_FULL;
 use crate::upstream::Capability;
 use crate::wire::jsonrpc::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
@@ -40,6 +41,11 @@ impl McpError {
         let method: String = method.chars().take(200).collect();
         let status = if is_modern { 404 } else { 200 };
         Self::new(status, METHOD_NOT_FOUND, format!("Method not found: {method}"))
+    }
+
+    /// Returns the error of a request in a batch whose replies are already too large.
+    pub(crate) fn batch_full() -> Self {
+        Self::new(200, INVALID_REQUEST, BATCH_FULL)
     }
 
     /// The same error for sessions that have ended, belong to another user, or never existed.

@@ -26,6 +26,14 @@ impl From<Bytes> for EncodedMessage {
 }
 
 impl EncodedMessage {
+    /// Returns the length of the message in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match &self.0 {
+            Parts::One(bytes) => bytes.len(),
+            Parts::Many(slices) => slices.iter().map(Bytes::len).sum(),
+        }
+    }
+
     /// Returns the slices of the message in order.
     pub fn into_slices(self) -> Vec<Bytes> {
         match self.0 {

@@ -12,7 +12,7 @@ use crate::model::schema::walk::for_each_schema;
 use crate::wire::Revision;
 
 /// Format of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ToolFormat {
     /// REST: all members, with the method's id as the name.
     Rest,

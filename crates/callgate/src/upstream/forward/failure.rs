@@ -264,11 +264,7 @@ impl Failure {
                 "It ran; ask for less, such as fewer items, or ask an administrator to raise \
                  `max_result_bytes`.",
             ),
-            Self::BudgetExceeded(_) => (
-                CallOutcome::OverBudget,
-                "responded, but the gateway has no memory left for the result.",
-                AGAIN,
-            ),
+            Self::BudgetExceeded(over) => (CallOutcome::OverBudget, budget_text(*over), AGAIN),
             Self::Redirected { .. } => (
                 CallOutcome::Redirected,
                 "responded with a redirect (HTTP {}), which is not followed.",
@@ -347,6 +343,13 @@ const AGAIN: &str = "{again}";
 const AGAIN_LOOK: &str = "{again} An administrator should check its URL.";
 const LATER: &str = "Nothing was run: try again later, or tell an administrator.";
 const MEND: &str = "Nothing was run; an administrator has to fix it.";
+
+fn budget_text(over: BudgetExceeded) -> &'static str {
+    match over {
+        BudgetExceeded::Total(_) => "responded, but the gateway has no memory left for the result.",
+        BudgetExceeded::Batch => "responded, but the replies to the batch are too large.",
+    }
+}
 
 fn send_row(kind: SendErrorKind) -> Row {
     match kind {

@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
+use crate::forward::secrets::log_everything;
 use crate::forward::{App, limits, methods, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
@@ -119,6 +120,16 @@ async fn the_bytes_of_a_call_are_released_when_it_fails_or_is_dropped() {
     assert_eq!(in_flight(&app), 0);
     app.invoke("order.delete", json!({"id": 1})).await;
     assert_eq!((in_flight(&app), app.count(CallOutcome::Truncated)), (0, 1));
+}
+
+#[test]
+fn a_limit_of_results_that_never_fit_is_a_warning() {
+    let (log, _guard) = log_everything();
+    app(options("http://127.0.0.1:1/rpc")
+        .limits(ForwardLimits { result_bytes: 750_000, ..limits() }));
+    assert_eq!(log.text().matches("`max_result_bytes` is more than").count(), 0);
+    app(large("http://127.0.0.1:1/rpc"));
+    assert_eq!(log.text().matches("`max_result_bytes` is more than").count(), 2, "{}", log.text());
 }
 
 #[tokio::test]

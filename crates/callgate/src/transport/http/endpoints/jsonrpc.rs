@@ -72,7 +72,10 @@ impl Dispatcher<'_> {
 
     /// Runs the requests of a batch concurrently. The responses are in the same order.
     async fn batch(self, text: &str) -> Result<Response, EnvelopeError> {
-        let members = jsonrpc::batch(text)?.into_iter().map(|message| self.batch_member(message));
+        let caller = &self.caller.in_batch();
+        let dispatcher = Dispatcher { caller, ..self };
+        let members = jsonrpc::batch(text)?.into_iter();
+        let members = members.map(|message| dispatcher.batch_member(message));
         let mut slices = Vec::new();
         for reply in join_all(members).await.into_iter().flatten() {
             let before: &[u8] = if slices.is_empty() { b"[" } else { b"," };
@@ -159,10 +162,15 @@ fn rpc_reply(
         Ok(CallResult { value, reservation }) => {
             reservation.keep(jsonrpc::reply(Some(id), Ok(&value)).into())
         }
-        Err(error) => {
-            let reply = write(&error).into();
-            gateway.reserved(caller, reply).unwrap_or_else(|over| write(&over.into()).into())
+        // These contain text of the service, which can be large.
+        Err(error @ (CallError::Rpc(_) | CallError::Protocol(_))) => {
+            let reply = write(&error);
+            match gateway.reserve(caller, reply.len()) {
+                Ok(reservation) => reservation.keep(reply.into()),
+                Err(over) => write(&over.into()).into(),
+            }
         }
+        Err(error) => write(&error).into(),
     }
 }
 
