@@ -9,6 +9,7 @@
 //!   -d '{"jsonrpc": "2.0", "id": 1, "method": "todo.add", "params": {"text": "Water the plants"}}'
 //! ```
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{Request, State};
@@ -136,5 +137,7 @@ async fn main() -> anyhow::Result<()> {
         .layer(from_fn(who));
     let listener = TcpListener::bind(address).await?;
     tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);
+    // With the address of each client: limits are shared among anonymous clients by address.
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, router).await?)
 }

@@ -61,12 +61,22 @@ struct State {
     principals: HashMap<Principal, Usage>,
     /// Principals with waiting requests, in the order in which they are served.
     waiting: VecDeque<Principal>,
+    /// Number of requests that have waited so far.
+    waited: u64,
 }
 
 #[derive(Debug, Default)]
 struct Usage {
     used: usize,
-    waiting: VecDeque<oneshot::Sender<Share>>,
+    /// Waiting requests with their numbers, in order.
+    waiting: VecDeque<(u64, oneshot::Sender<Share>)>,
+}
+
+/// A request that waits. Leaves the queue when it is dropped.
+struct Waiting<'a> {
+    shares: &'a Shares,
+    principal: Principal,
+    number: u64,
 }
 
 /// Units that a principal uses. They are released when this is dropped.
@@ -95,6 +105,11 @@ impl Shares {
         self.limit
     }
 
+    /// Returns the number of units that one principal can have while nobody else uses any.
+    pub(crate) fn max_of_one(&self) -> usize {
+        if self.limit < MIN_DIVIDED { self.limit } else { self.limit - self.limit.div_ceil(4) }
+    }
+
     /// Returns the number of units in use.
     pub(crate) fn used(&self) -> usize {
         self.lock().used
@@ -115,23 +130,25 @@ impl Shares {
     /// whatever the number of their requests. Fails if the principal has too many requests waiting
     /// ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
-        let receiver = {
+        let (receiver, _waiting) = {
             let mut state = self.lock();
             if state.is_free(self.limit, principal, 1) && !state.is_waiting(principal) {
                 state.take(principal, 1);
                 return Ok(self.share(principal, 1));
             }
+            state.waited += 1;
+            let number = state.waited;
             let usage = state.principals.entry(principal).or_default();
-            usage.waiting.retain(|sender| !sender.is_closed());
             if usage.waiting.len() >= self.max_waiting() {
                 return Err(NoShare::Own);
             }
             let (sender, receiver) = oneshot::channel();
-            usage.waiting.push_back(sender);
-            if !state.waiting.contains(&principal) {
+            let is_first = usage.waiting.is_empty();
+            usage.waiting.push_back((number, sender));
+            if is_first {
                 state.waiting.push_back(principal);
             }
-            receiver
+            (receiver, Waiting { shares: self, principal, number })
         };
         // The sender is kept until it is used.
         receiver.await.map_err(|_| NoShare::Others)
@@ -207,20 +224,35 @@ impl State {
             let principal = self.waiting.pop_front()?;
             let is_free = self.is_free(limit, principal, 1);
             let Some(usage) = self.principals.get_mut(&principal) else { continue };
-            usage.waiting.retain(|sender| !sender.is_closed());
             let next = if is_free { usage.waiting.pop_front() } else { None };
             if !usage.waiting.is_empty() {
                 self.waiting.push_back(principal);
             }
-            match next {
-                Some(sender) => {
-                    self.take(principal, 1);
-                    return Some((sender, principal));
-                }
-                None => self.release(principal, 0),
+            if let Some((_, sender)) = next {
+                self.take(principal, 1);
+                return Some((sender, principal));
             }
         }
         None
+    }
+
+    /// Removes a request that does not wait any more.
+    fn leave(&mut self, principal: Principal, number: u64) {
+        let Some(usage) = self.principals.get_mut(&principal) else { return };
+        let Ok(index) = usage.waiting.binary_search_by_key(&number, |(number, _)| *number) else {
+            return;
+        };
+        usage.waiting.remove(index);
+        if usage.waiting.is_empty() {
+            self.waiting.retain(|waiting| *waiting != principal);
+            self.release(principal, 0);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shares.lock().leave(self.principal, self.number);
     }
 }
 
@@ -234,6 +266,12 @@ impl Share {
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
         self.shares.empty(self.principal)
+    }
+
+    /// Returns `true` if both belong to the same principal.
+    #[cfg(feature = "forward")]
+    pub(crate) fn is_of_same_principal(&self, other: &Self) -> bool {
+        self.principal == other.principal
     }
 
     /// Takes more units for the same principal.
@@ -358,6 +396,33 @@ mod tests {
         drop(bob.now_or_never().unwrap().unwrap());
         assert_eq!(shares.used(), 0);
         assert!(shares.lock().principals.is_empty());
+    }
+
+    #[test]
+    fn a_cancelled_request_leaves_the_queue_at_once() {
+        let shares = Shares::new(1);
+        let held = shares.try_take(ALICE, 1).unwrap();
+        let mut first = Box::pin(shares.take(BOB));
+        let mut second = Box::pin(shares.take(BOB));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        assert_eq!(shares.lock().principals[&BOB].waiting.len(), 1);
+        drop(second);
+        assert!(!shares.lock().principals.contains_key(&BOB));
+        assert!(shares.lock().waiting.is_empty());
+        drop(held);
+        assert_eq!(shares.used(), 0);
+    }
+
+    #[test]
+    fn one_principal_alone_can_have_three_quarters() {
+        for limit in [1, 3, 4, 7, 100, 1_000_001] {
+            let shares = Shares::new(limit);
+            let most = shares.max_of_one();
+            assert!(shares.try_take(ALICE, most + 1).is_err(), "{limit}");
+            assert!(shares.try_take(ALICE, most).is_ok(), "{limit}");
+        }
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::ForwardLimits;
 use callgate::{Caller, Grants, User};
-use callgate_test_support::fake_service::FakeService;
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -53,6 +53,43 @@ async fn a_batch_of_slow_calls_leaves_room_for_other_callers() {
     let replies = batch.await.unwrap();
     let results = replies.as_array().unwrap().iter().filter(|reply| reply["result"] == "ok");
     assert_eq!(results.count(), 12);
+}
+
+#[tokio::test]
+async fn one_batch_to_a_service_has_calls_of_one_caller() {
+    let gate = Arc::new(Semaphore::new(0));
+    let fake = FakeService::start({
+        let gate = Arc::clone(&gate);
+        move |seen| match seen.body.as_array() {
+            Some(all) => {
+                let reply = |request: &Value| json!({"result": "ok", "id": request["id"]});
+                FakeResponse::json(200, all.iter().map(reply).collect::<Value>())
+            }
+            None => seen.result("ok").after(&gate),
+        }
+    })
+    .await;
+    let app = Arc::new(App::with(options(&fake.url("/rpc")).batch()));
+    // Two requests are in flight, so that the next calls are collected.
+    let first = [ada(), bob()].map(|caller| {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move { post(&app, caller, &calls(1)).await })
+    });
+    fake.log.wait_for_requests(2).await;
+    let (of_ada, of_bob) = (calls(3), calls(2));
+    let (ada, bob) = tokio::join!(post(&app, ada(), &of_ada), post(&app, bob(), &of_bob));
+    assert_eq!((ada.as_array().unwrap().len(), bob.as_array().unwrap().len()), (3, 2));
+    gate.add_permits(2);
+    for call in first {
+        call.await.unwrap();
+    }
+    let sizes = fake
+        .log
+        .requests()
+        .iter()
+        .filter_map(|seen| Some(seen.body.as_array()?.len()))
+        .collect::<Vec<_>>();
+    assert_eq!(sizes, [3, 2]);
 }
 
 #[tokio::test]

@@ -175,8 +175,8 @@ impl Batcher {
     }
 }
 
-/// Removes the requests of the next batch: the first whose call was not dropped, and those with the same headers and
-/// credential.
+/// Removes the requests of the next batch: the first whose call was not dropped, and those of the same caller with the
+/// same headers and credential. The memory for the response is the caller's.
 fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     waiting.retain(|request| !request.reply.is_closed());
     let (mut batch, mut rest): (Vec<QueuedRequest>, Vec<QueuedRequest>) = (Vec::new(), Vec::new());
@@ -185,7 +185,10 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
         let size = bytes + request.body.len();
         let has_room = batch.len() < MAX_CALLS && size <= MAX_BYTES;
         let fits = |first: &QueuedRequest| {
-            has_room && first.headers == request.headers && first.credential == request.credential
+            has_room
+                && first.headers == request.headers
+                && first.credential == request.credential
+                && first.reservation.is_of_same_caller(&request.reservation)
         };
         if batch.first().is_none_or(fits) {
             bytes = size;
