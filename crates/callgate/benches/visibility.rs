@@ -140,6 +140,7 @@ impl Authenticate for ByNumber {
 /// One `tools/list` over HTTP, without a network.
 async fn post(router: &Router, user: usize) -> usize {
     let request = Request::post("/mcp")
+        .header("host", "localhost")
         .header("authorization", format!("Bearer {user}"))
         .header("content-type", "application/json")
         .body(Body::from(LIST))

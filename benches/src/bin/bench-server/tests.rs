@@ -81,6 +81,7 @@ async fn rest(path: &str, token: usize, body: Option<Value>) -> (StatusCode, Str
     let request = Request::builder()
         .method(method)
         .uri(path)
+        .header("host", "127.0.0.1")
         .header("authorization", format!("Bearer {}", model::token(token)))
         .header("content-type", "application/json")
         .body(body.map_or_else(Body::empty, |body| body.to_string().into()))

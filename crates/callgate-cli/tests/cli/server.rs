@@ -101,7 +101,8 @@ fn a_body_over_a_mebibyte_is_413() {
     let server = dir.serve(&["--demo"]);
     let head = "POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                 Content-Length: 1048577\r\n\r\n";
-    let reply = HttpResponse::parse(&server.raw(head.as_bytes()));
+    let request = format!("{head}{}", "x".repeat(1_048_577));
+    let reply = HttpResponse::parse(&server.raw(request.as_bytes()));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
 }
 

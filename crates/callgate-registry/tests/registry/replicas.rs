@@ -150,6 +150,7 @@ impl Fleet {
         let mut request = Request::builder()
             .method(verb)
             .uri("/mcp")
+            .header("host", "localhost")
             .header("authorization", format!("Bearer {}", self.token.expose()))
             .header("accept", "text/event-stream, application/json");
         if let Some(session) = session {
@@ -176,6 +177,7 @@ impl Fleet {
         let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
         let body = request("subscriptions/listen", &params);
         let request = Request::post("/mcp")
+            .header("host", "localhost")
             .header("authorization", format!("Bearer {}", self.token.expose()))
             .header("accept", "text/event-stream, application/json")
             .header("mcp-protocol-version", MODERN)

@@ -44,10 +44,11 @@ use axum::routing::any;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::access::{Caller, Shares};
+use crate::access::{Caller, Principal, Shares};
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
+use body::RequestBody;
 use client_address::client_address;
 use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
 use error::HttpError;
@@ -121,6 +122,8 @@ struct AppState {
     options: HttpOptions,
     streams: Arc<Shares>,
     legacy_calls: Arc<Shares>,
+    /// Limits the number of request bodies that are discarded at once.
+    discarded_bodies: Arc<Shares>,
     /// Limits the number of OpenRPC documents that are built at once.
     documents: Arc<Semaphore>,
 }
@@ -141,6 +144,7 @@ impl AppState {
             readiness,
             streams: Shares::new(options.max_streams),
             legacy_calls: Shares::new(options.max_legacy_calls),
+            discarded_bodies: Shares::new(body::MAX_DISCARDED_BODIES),
             documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
             options,
         })
@@ -184,6 +188,7 @@ pub fn service(
 /// Answers a request. Checks origin, credential and body once for all endpoints.
 async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> Response {
     let (parts, body) = request.into_parts();
+    let mut body = RequestBody::new(body, &parts.headers);
     let endpoint = Endpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
         // Probes use arbitrary host names, and the replies contain nothing secret.
@@ -193,7 +198,7 @@ async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> 
     let (origin, answered) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&state, endpoint, &parts, body, peer).await),
+            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -202,6 +207,13 @@ async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> 
         origin::allow(&mut reply, origin);
     }
     response::add_headers(&mut reply);
+    if body.is_unread() {
+        let address = client_address(&parts, peer, &state.options);
+        let principal = address.map_or(Principal::Unknown, Principal::address);
+        if let Ok(share) = state.discarded_bodies.try_take(principal, 1) {
+            body.discard(share);
+        }
+    }
     if parts.method == Method::HEAD {
         // hyper removes the body only over HTTP/1.
         *reply.body_mut() = Body::empty();
@@ -213,7 +225,7 @@ async fn answer(
     state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
-    body: Body,
+    body: &mut RequestBody,
     peer: Option<IpAddr>,
 ) -> Result<Response, HttpError> {
     let caller = if endpoint.needs_caller() {
@@ -227,7 +239,7 @@ async fn answer(
     };
     endpoint.check_method(&parts.method)?;
     let body = if endpoint.takes_body(&parts.method) {
-        body::read(&parts.headers, body, &state.options).await?
+        body.read(&parts.headers, &state.options).await?
     } else {
         Bytes::new()
     };

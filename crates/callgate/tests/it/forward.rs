@@ -83,7 +83,13 @@ impl App {
     }
 
     async fn post(&self, path: &str, body: Value) -> (u16, Value) {
-        self.send(Request::post(path).body(Body::from(body.to_string())).unwrap()).await
+        self.send(
+            Request::post(path)
+                .header("host", "localhost")
+                .body(Body::from(body.to_string()))
+                .unwrap(),
+        )
+        .await
     }
 
     /// Over REST.

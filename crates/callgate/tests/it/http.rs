@@ -9,6 +9,7 @@
 
 mod authentication;
 mod describe;
+mod discarded_bodies;
 mod invoke;
 mod jsonrpc;
 mod limits;
@@ -179,7 +180,7 @@ fn catalog_of(methods: &[Method]) -> Catalog {
 }
 
 fn request(method: &str, caller: &str, path: &str) -> http::request::Builder {
-    let request = Request::builder().method(method).uri(path);
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
     if caller.is_empty() {
         request
     } else {

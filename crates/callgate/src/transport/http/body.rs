@@ -1,62 +1,104 @@
-//! Reads request bodies within limits, and writes response bodies from slices.
+//! Reads or discards request bodies within limits, and writes response bodies from slices.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
-use http_body_util::LengthLimitError;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::HttpOptions;
 use super::error::HttpError;
+use crate::access::Share;
 use crate::wire::jsonrpc::EnvelopeError;
 
-/// Reads the body if it is small enough and arrives in time.
-pub(super) async fn read(
-    headers: &HeaderMap,
+/// Maximum number of bodies that are discarded at once.
+pub(super) const MAX_DISCARDED_BODIES: usize = 64;
+/// Maximum number of bytes of a body that are discarded.
+const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum time to discard a body.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The body of a request.
+pub(super) struct RequestBody {
     body: Body,
-    options: &HttpOptions,
-) -> Result<Bytes, HttpError> {
-    let limit = options.max_body_bytes;
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > limit as u64) {
-        return Err(HttpError::BodyTooLarge { limit });
+    /// Whether the client sends the body only after `100 Continue`, which hyper sends when the body is first read.
+    awaits_continue: bool,
+}
+
+impl RequestBody {
+    pub(super) fn new(body: Body, headers: &HeaderMap) -> Self {
+        Self { body, awaits_continue: headers.contains_key(EXPECT) }
     }
-    let mut read = pin!(axum::body::to_bytes(body, limit));
-    // Most bodies have arrived already and need no timer.
-    let there = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
-    let read = match there {
-        Poll::Ready(read) => Ok(read),
-        Poll::Pending => tokio::time::timeout(options.body_timeout, read).await,
-    };
-    match read {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_length_limit(&error) => Err(HttpError::BodyTooLarge { limit }),
-        Ok(Err(_)) => Err(HttpError::BodyBroken),
-        Err(_) => Err(HttpError::BodyTooSlow),
+
+    /// Reads the body if it is small enough and arrives in time.
+    pub(super) async fn read(
+        &mut self,
+        headers: &HeaderMap,
+        options: &HttpOptions,
+    ) -> Result<Bytes, HttpError> {
+        let limit = options.max_body_bytes;
+        let announced =
+            headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: u64| length > limit as u64) {
+            return Err(HttpError::BodyTooLarge { limit });
+        }
+        self.awaits_continue = false;
+        let mut read = pin!(Limited::new(&mut self.body, limit).collect());
+        // Most bodies have arrived already and need no timer.
+        let there = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
+        let read = match there {
+            Poll::Ready(read) => Ok(read),
+            Poll::Pending => tokio::time::timeout(options.body_timeout, read).await,
+        };
+        match read {
+            Ok(Ok(collected)) => {
+                self.body = Body::empty();
+                Ok(collected.to_bytes())
+            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                Err(HttpError::BodyTooLarge { limit })
+            }
+            Ok(Err(_)) => Err(HttpError::BodyBroken),
+            Err(_) => Err(HttpError::BodyTooSlow),
+        }
+    }
+
+    /// Returns `true` if the client may be sending a part of the body that was not read.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.awaits_continue && !self.body.is_end_stream()
+    }
+
+    /// Discards the rest of the body in the background, up to [`MAX_DISCARDED_BYTES`] and [`DISCARD_TIMEOUT`].
+    ///
+    /// hyper closes a connection whose body is dropped, and a client that is still sending then gets a connection
+    /// reset in place of the reply.
+    pub(super) fn discard(mut self, share: Share) {
+        tokio::spawn(async move {
+            let mut left = MAX_DISCARDED_BYTES;
+            let discard = async {
+                while let Some(Ok(frame)) = self.body.frame().await {
+                    let length = frame.data_ref().map_or(0, Bytes::len);
+                    let Some(rest) = left.checked_sub(length) else { break };
+                    left = rest;
+                }
+            };
+            let _ = tokio::time::timeout(DISCARD_TIMEOUT, discard).await;
+            drop(share);
+        });
     }
 }
 
 /// Returns the body of a JSON-RPC request as text.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
-}
-
-fn is_length_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// A body of slices, with an exact length and without copying.

@@ -28,8 +28,12 @@ const CHALLENGE: &str = "Bearer realm=\"callgate\"";
 pub(super) enum HttpError {
     #[error("the host `{0}` is not known; add it to `allowed_hosts`")]
     Host(String),
+    #[error("the request has no `Host` header")]
+    NoHost,
     #[error("the origin `{0}` is not allowed; add it to `allowed_origins`")]
     Origin(String),
+    #[error("pages of other sites cannot use this URL with GET; use POST")]
+    CrossSite,
     #[error("{0}")]
     Unavailable(&'static str),
     #[error("{0}; {USE_A_STATIC_TOKEN}")]
@@ -81,6 +85,8 @@ impl HttpError {
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Host(_) => (StatusCode::FORBIDDEN, "forbidden_host"),
+            Self::NoHost => (StatusCode::BAD_REQUEST, "missing_host"),
+            Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::Origin(_) => (StatusCode::FORBIDDEN, "forbidden_origin"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Self::Credential(_) => (StatusCode::UNAUTHORIZED, "invalid_token"),
@@ -110,7 +116,9 @@ impl HttpError {
             Self::Unavailable(why) if is_mcp => {
                 mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
-            Self::BodyTooLarge { .. } | Self::BodyTooSlow | Self::BodyBroken if is_mcp => {
+            Self::BodyTooLarge { .. } | Self::BodyTooSlow | Self::BodyBroken | Self::CrossSite
+                if is_mcp =>
+            {
                 let message = self.to_string();
                 mcp::error_response(&McpError::new(status.as_u16(), INVALID_REQUEST, message))
             }

@@ -56,18 +56,28 @@ pub(super) fn check(
     if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
         return Err(HttpError::Host(name.chars().take(200).collect()));
     }
-    let host = host.as_deref().or(authority);
+    let host = host.as_deref().or(authority).ok_or(HttpError::NoHost)?;
     let mut origins = headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return Ok(None) };
     let value = text(origin);
     let page = value.split_once("://").map(|(_, authority)| authority);
-    let is_same = page.is_some() && page == host;
+    let is_same = page.is_some() && page == Some(host);
     let is_welcome = page.is_some_and(|page| is_loopback(name_of(page)))
         || lists(&options.allowed_origins, &value);
     if origins.next().is_none() && (is_same || is_welcome) {
         return Ok(Some(origin.clone()));
     }
     Err(HttpError::Origin(value.chars().take(200).collect()))
+}
+
+/// Refuses a `GET` that a page of another site sends without CORS, for example as the source of an image: such a
+/// request has no `Origin`. If there is one, [`check`] has accepted it.
+pub(super) fn check_fetch_site(headers: &HeaderMap) -> Result<(), HttpError> {
+    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) if headers.contains_key(ORIGIN) => Ok(()),
+        Some(_) => Err(HttpError::CrossSite),
+    }
 }
 
 fn text(value: &HeaderValue) -> Cow<'_, str> {

@@ -55,7 +55,8 @@ fn app(options: ForwardOptions) -> App {
 
 /// The start of a reply, whose body is not read.
 async fn reply(app: &App, path: &str, body: serde_json::Value) -> axum::response::Response {
-    let request = Request::post(path).body(Body::from(body.to_string())).unwrap();
+    let request =
+        Request::post(path).header("host", "localhost").body(Body::from(body.to_string())).unwrap();
     app.gateway.router().oneshot(request).await.unwrap()
 }
 

@@ -169,7 +169,7 @@ fn build(options: ForwardOptions) -> App {
 
 /// Status, challenge and body of what a caller posts.
 async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Value) {
-    let mut request = Request::post(path);
+    let mut request = Request::post(path).header("host", "localhost");
     if !who.is_empty() {
         request = request.header("Authorization", format!("Bearer {who}"));
     }

@@ -28,7 +28,7 @@ fn app(url: &str) -> App {
 }
 
 async fn page(app: &App) -> String {
-    let request = Request::get("/metrics").body(Body::empty()).unwrap();
+    let request = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
     let response = app.gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -23,7 +23,7 @@ fn calls(count: usize) -> Value {
 }
 
 async fn post(app: &App, caller: Caller, body: &Value) -> Value {
-    let request = Request::post("/jsonrpc").extension(caller);
+    let request = Request::post("/jsonrpc").header("host", "localhost").extension(caller);
     app.send(request.body(Body::from(body.to_string())).unwrap()).await.1
 }
 

@@ -68,6 +68,7 @@ async fn call(gateway: &Callgate, id: &str, token: &str) {
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": id, "arguments": {}}});
     let request = Request::post("/mcp")
+        .header("host", "localhost")
         .header("Authorization", format!("Bearer {token}"))
         .body(Body::from(rpc.to_string()))
         .unwrap();

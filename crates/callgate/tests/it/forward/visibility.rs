@@ -133,8 +133,8 @@ fn gateway(options: ForwardOptions) -> Callgate {
 
 async fn send(gateway: &Callgate, who: &str, path: &str, body: Option<Value>) -> Value {
     let request = match &body {
-        Some(_) => Request::post(path),
-        None => Request::get(path),
+        Some(_) => Request::post(path).header("host", "localhost"),
+        None => Request::get(path).header("host", "localhost"),
     };
     let request = match who {
         "" => request,

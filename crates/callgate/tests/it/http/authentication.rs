@@ -21,22 +21,19 @@ async fn an_invalid_token_is_401_and_the_body_explains_static_tokens() {
 async fn a_malformed_header_is_401_and_no_panic() {
     let app = App::new();
     for value in ["admin", "Bearer", "Bearer ", "Basic YTpi", "bearer  ", "Bearer \u{e9}"] {
-        let request = Request::builder()
-            .uri("/mcp/tools/list")
+        let request = request("GET", "", "/mcp/tools/list")
             .header("authorization", value.as_bytes())
             .body(Body::empty())
             .unwrap();
         assert_eq!(app.send(request).await.status, StatusCode::UNAUTHORIZED, "{value}");
     }
-    let two = Request::builder()
-        .uri("/mcp/tools/list")
+    let two = request("GET", "", "/mcp/tools/list")
         .header("authorization", "Bearer admin")
         .header("authorization", "Bearer reader")
         .body(Body::empty())
         .unwrap();
     assert_eq!(app.send(two).await.status, StatusCode::UNAUTHORIZED);
-    let lower = Request::builder()
-        .uri("/mcp/tools/list")
+    let lower = request("GET", "", "/mcp/tools/list")
         .header("authorization", "bearer admin")
         .body(Body::empty())
         .unwrap();

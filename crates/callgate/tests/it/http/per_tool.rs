@@ -56,6 +56,23 @@ async fn unknown_and_denied_tools_are_404_with_method_not_found() {
 }
 
 #[tokio::test]
+async fn get_is_refused_to_pages_of_other_sites_unless_their_origin_is_allowed() {
+    let app = App::new();
+    let path = "/mcp/tools/outcome.null?query=%7B%22jsonrpc%22:%222.0%22,%22method%22:%22outcome.null%22,%22id%22:1%7D";
+    let get = |site: &str| request("GET", "reader", path).header("sec-fetch-site", site);
+    for (site, status) in
+        [("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)]
+    {
+        let reply = app.send(get(site).body(Body::empty()).unwrap()).await;
+        assert_eq!(reply.status, status, "{site}: {}", reply.text);
+    }
+    let page = get("same-site").header("origin", "http://localhost:6274");
+    assert_eq!(app.send(page.body(Body::empty()).unwrap()).await.status, 200);
+    let page = get("cross-site").header("origin", "https://evil.example.com");
+    assert_eq!(app.send(page.body(Body::empty()).unwrap()).await.status, 403);
+}
+
+#[tokio::test]
 async fn get_is_for_read_only_tools() {
     let app = App::new();
     let query = "%7B%22jsonrpc%22%3A%222.0%22%2C%22method%22%3A%22content.article.read%22%2C%22params%22%3A%7B%22id%22%3A3%7D%2C%22id%22%3A0%7D";

@@ -50,6 +50,7 @@ pub(crate) async fn ask(
     }
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params});
     let mut request = Request::post("/mcp")
+        .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "application/json")
         .header("mcp-protocol-version", revision)
@@ -97,6 +98,7 @@ pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Valu
     let rpc_method = "subscriptions/listen";
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params});
     let mut request = Request::post("/mcp")
+        .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")
@@ -112,6 +114,7 @@ pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Valu
 async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Value) {
     let body = json!({"name": tool, "arguments": {}}).to_string();
     let request = Request::post("/mcp/tools/invoke")
+        .header("host", "localhost")
         .header("authorization", format!("Bearer {token}"))
         .body(Body::from(body))
         .unwrap();
@@ -168,7 +171,7 @@ async fn an_authenticator_sets_the_caller() {
     let gateway = builder.require_auth().build().unwrap();
     assert_eq!(rest(gateway.router(), "ada", "who.am_i").await.1, json!({"result": "ada"}));
     assert_eq!(rest(gateway.router(), "eve", "who.am_i").await.0, StatusCode::UNAUTHORIZED);
-    let request = Request::post("/mcp").body(Body::empty()).unwrap();
+    let request = Request::post("/mcp").header("host", "localhost").body(Body::empty()).unwrap();
     let response = gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
 }
@@ -190,7 +193,7 @@ async fn all_endpoints_are_served() {
     assert!(called.contains("\"text\":\"ada\""), "{called}");
     let router = gateway.router().merge(gateway.health_router());
     for path in ["/readyz", "/healthz", "/.well-known/mcp.json", "/mcp/tools/list"] {
-        let request = Request::get(path).body(Body::empty()).unwrap();
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{path}");
     }
@@ -259,7 +262,8 @@ async fn paths_of_the_application_are_kept() {
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body, "its own", "{path}");
     }
-    let request = Request::post("/jsonrpc").body(Body::empty()).unwrap();
+    let request =
+        Request::post("/jsonrpc").header("host", "localhost").body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
 }
@@ -269,7 +273,8 @@ async fn required_credentials_stay_required() {
     let options = callgate::http::HttpOptions { raw_request: true, ..Default::default() };
     let builder = Callgate::builder().methods(methods![who_am_i]).allowed_hosts(["shop.example"]);
     let gateway = builder.require_auth().http_options(options).build().unwrap();
-    let request = Request::get("/mcp/tools/list").body(Body::empty()).unwrap();
+    let request =
+        Request::get("/mcp/tools/list").header("host", "localhost").body(Body::empty()).unwrap();
     let response = gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
 }

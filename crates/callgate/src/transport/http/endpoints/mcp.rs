@@ -21,7 +21,7 @@ use crate::mcp::{
 };
 use crate::transport::http::body::{self, Slices};
 use crate::transport::http::error::{HttpError, add_retry_after};
-use crate::transport::http::{SharedState, authenticate, response, sse};
+use crate::transport::http::{SharedState, authenticate, origin, response, sse};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
@@ -40,7 +40,11 @@ pub(crate) async fn answer(
         .flatten();
     let (kind, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
-            check_raw_request(state, &parts.headers)?;
+            if !state.options.raw_request {
+                let message = "`rawRequest` is off; POST the message, or set `raw_request`";
+                return Err(McpError::new(405, INVALID_REQUEST, message).into());
+            }
+            origin::check_fetch_site(&parts.headers)?;
             (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
         }
         (&Method::GET, None) => (InboundKind::OpenStream, body),
@@ -263,21 +267,6 @@ pub(crate) fn error_response(error: &McpError) -> Response {
     }
     add_retry_after(&mut response);
     response
-}
-
-/// Refuses `rawRequest` unless it is enabled, and always for pages of other sites.
-fn check_raw_request(state: &SharedState, headers: &HeaderMap) -> Result<(), McpError> {
-    if !state.options.raw_request {
-        let message = "`rawRequest` is off; POST the message, or set `raw_request`";
-        return Err(McpError::new(405, INVALID_REQUEST, message));
-    }
-    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
-        None | Some(b"same-origin" | b"none") => Ok(()),
-        Some(_) => {
-            let message = "`rawRequest` is not available to pages of other sites";
-            Err(McpError::new(403, INVALID_REQUEST, message))
-        }
-    }
 }
 
 static KNOWN: [HeaderName; 4] = [

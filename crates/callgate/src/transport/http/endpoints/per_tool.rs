@@ -12,7 +12,7 @@ use super::rest;
 use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::transport::http::error::{self, HttpError};
-use crate::transport::http::{SharedState, body, response};
+use crate::transport::http::{SharedState, body, origin, response};
 use crate::wire::jsonrpc::{self, INVALID_REQUEST, RpcError};
 use crate::wire::percent;
 
@@ -32,6 +32,7 @@ pub(crate) async fn answer(
             Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
         });
     }
+    origin::check_fetch_site(&parts.headers)?;
     let Some(query) = rest::query_parameter(&parts.uri, "query") else {
         let caller = state.gateway.prepared(caller).await;
         state.gateway.describe(&caller, id)?;

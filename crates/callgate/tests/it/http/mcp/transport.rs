@@ -90,6 +90,24 @@ async fn a_foreign_origin_or_host_is_403_everywhere() {
 }
 
 #[tokio::test]
+async fn a_request_without_a_host_is_400() {
+    let (app, _) = app();
+    for version in [http::Version::HTTP_10, http::Version::HTTP_11] {
+        for path in ["/mcp", "/jsonrpc", "/mcp/tools/list", "/.well-known/mcp.json", "/other"] {
+            let request = Request::builder().version(version).uri(path);
+            let reply = app.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(reply.error_code(), (400, "missing_host".to_owned()), "{version:?} {path}");
+        }
+        let probe = Request::builder().version(version).uri("/healthz");
+        assert_eq!(app.send(probe.body(Body::empty()).unwrap()).await.status, 200);
+    }
+    let authority = Request::builder()
+        .version(http::Version::HTTP_2)
+        .uri("http://localhost:8080/.well-known/mcp.json");
+    assert_eq!(app.send(authority.body(Body::empty()).unwrap()).await.status, 200);
+}
+
+#[tokio::test]
 async fn pages_of_this_machine_may_call_and_read_the_session_id() {
     let (app, _) = app();
     let origin = "http://localhost:6274";
