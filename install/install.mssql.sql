@@ -1,4 +1,4 @@
--- Callgate's registry for SQL Server, as `callgate migrate` makes it in an empty database.
+-- Callgate's registry for SQL Server, as `callgate migrate` creates it in an empty database.
 -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
@@ -22,7 +22,7 @@ CREATE TABLE sections (
     CONSTRAINT callgate_sections_ident UNIQUE (ident)
 );
 
--- An action belongs to its method in whatever case it is written.
+-- Plugin and method are matched without regard to case.
 CREATE TABLE section_actions (
     id         BIGINT IDENTITY(1, 1) NOT NULL,
     id_section BIGINT NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE section_actions (
 );
 CREATE UNIQUE INDEX callgate_actions_key ON section_actions (plugin, method, id_section);
 
--- No foreign keys to users or roles: Festi's own rows may name ones that are not here.
+-- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
 CREATE TABLE sections_user_permission (
     id         BIGINT IDENTITY(1, 1) NOT NULL,
     id_section BIGINT NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE sections_user_permission (
 );
 CREATE UNIQUE INDEX callgate_user_grants_key ON sections_user_permission (id_section, id_user);
 
--- Not unique, as in Festi; of several rows the lowest counts.
+-- Not unique, as in Festi; of several rows the lowest value applies.
 CREATE TABLE sections_user_types_permission (
     id           BIGINT IDENTITY(1, 1) NOT NULL,
     id_section   BIGINT NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE users_types (
     CONSTRAINT callgate_users_types_caption UNIQUE (caption)
 );
 
--- An application may keep more about its users: changes of other columns do not count.
+-- An application may add columns, whose changes do not increment the counters.
 CREATE TABLE users (
     id      BIGINT IDENTITY(1, 1) NOT NULL,
     login   NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE users (
     CONSTRAINT callgate_users_login UNIQUE (login)
 );
 
--- Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import. `params_by` is how its upstream takes the parameters; null is as the upstream is configured.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            BIGINT IDENTITY(1, 1) NOT NULL,
     plugin        NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
@@ -111,7 +111,7 @@ CREATE TABLE rpc_methods (
 );
 CREATE INDEX callgate_rpc_methods_id ON rpc_methods (rpc_method);
 
--- What a class holds: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
+-- Definitions of classes: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
 CREATE TABLE callgate_types (
     name   NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
     fields NVARCHAR(MAX),
@@ -129,7 +129,7 @@ CREATE TABLE callgate_upstreams (
     CONSTRAINT callgate_upstreams_config_check CHECK (ISJSON(config) = 1)
 );
 
--- Users' credentials at services. The secrets are kept as they are: whoever reads them can use them.
+-- Users' credentials at services. The secrets are in plain text: a reader of this table can use them.
 CREATE TABLE callgate_credentials (
     id_user  BIGINT NOT NULL,
     upstream NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE callgate_credentials (
 );
 CREATE INDEX callgate_credentials_upstream ON callgate_credentials (upstream);
 
--- Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they are looked up one by one, not read with the rest of the access.
+-- SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they are looked up individually, not read with the other access tables.
 CREATE TABLE callgate_tokens (
     id           BIGINT IDENTITY(1, 1) NOT NULL,
     id_user      BIGINT NOT NULL,
@@ -154,7 +154,7 @@ CREATE TABLE callgate_tokens (
 );
 CREATE INDEX callgate_tokens_name ON callgate_tokens (name);
 
--- Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that every gateway knows it by then; older ones are still recognised.
+-- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every gateway has read it by then. Signatures of older keys stay valid.
 CREATE TABLE callgate_keys (
     id          BIGINT IDENTITY(1, 1) NOT NULL,
     purpose     NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -165,7 +165,7 @@ CREATE TABLE callgate_keys (
 );
 CREATE INDEX callgate_keys_purpose ON callgate_keys (purpose, id);
 
--- Changes of MCP sessions since they were opened; one that nothing happened to has no row. Servers read the rows with a higher number than they know. `subscriptions` is a list of resources that the client wants to hear of.
+-- MCP sessions that changed after they were opened; an unchanged session has no row. Servers read the rows above the last number that they have read. `subscriptions` lists the resources that the client subscribed to.
 CREATE TABLE callgate_sessions (
     nonce         NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
     number        BIGINT NOT NULL,
@@ -179,7 +179,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Messages of clients about calls that run on another gateway: an answer or a cancellation, as it came. Gateways read the rows with a higher number than they know; none stays for long.
+-- Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC messages. Gateways read the rows above the last number that they have read. Deleted after a minute.
 CREATE TABLE callgate_messages (
     number    BIGINT NOT NULL,
     session   NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -189,7 +189,7 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
--- Methods as an import wrote them last, as JSON: what differs from it was changed by hand since, and is kept.
+-- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE callgate_imports (
     upstream   NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
     rpc_method NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -200,14 +200,14 @@ CREATE TABLE callgate_imports (
 );
 CREATE INDEX callgate_imports_method ON callgate_imports (rpc_method);
 
--- Facts about the registry itself.
+-- Metadata of the registry.
 CREATE TABLE callgate_meta (
     name  NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
     value NVARCHAR(MAX) NOT NULL,
     CONSTRAINT callgate_meta_pk PRIMARY KEY (name)
 );
 
--- Counters that changes raise, also those made by plain SQL: servers watch them. Sessions and messages are numbered by theirs.
+-- Counters that every change increments, also by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  NVARCHAR(20) COLLATE Latin1_General_100_BIN2 NOT NULL,
     value BIGINT NOT NULL,
@@ -218,11 +218,11 @@ INSERT INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
 GO
--- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
--- raises one of the first two counters takes both, in the order of their names. Others hold up nobody: a token is
--- revoked while an import runs. The program has the counters before the rows that it changes, plain SQL has
--- them after: of two that wait for each other SQL Server ends one, and the program tries again. A
--- trigger sends no counts of rows of its own: programs would take them for those of their statement.
+-- A trigger runs once per statement, and increments nothing if no row changed. `access` and `catalog` are locked
+-- together, in this order, to avoid deadlocks. The other counters are not, so that a token can be revoked during
+-- an import. The program locks the counters before the rows, plain SQL locks them after: SQL Server ends one of
+-- two deadlocked transactions, and the program retries. Triggers set NOCOUNT, because programs would mistake
+-- their row counts for those of the statement.
 CREATE TRIGGER callgate_sections_i ON sections AFTER INSERT AS
 BEGIN
     SET NOCOUNT ON;

@@ -1,4 +1,4 @@
--- Callgate's registry for MySQL and MariaDB, as `callgate migrate` makes it in an empty database.
+-- Callgate's registry for MySQL and MariaDB, as `callgate migrate` creates it in an empty database.
 -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS sections (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- An action belongs to its method in whatever case it is written.
+-- Plugin and method are matched without regard to case.
 CREATE TABLE IF NOT EXISTS section_actions (
     id         BIGINT NOT NULL AUTO_INCREMENT,
     id_section BIGINT NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS section_actions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- No foreign keys to users or roles: Festi's own rows may name ones that are not here.
+-- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
 CREATE TABLE IF NOT EXISTS sections_user_permission (
     id         BIGINT NOT NULL AUTO_INCREMENT,
     id_section BIGINT NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS sections_user_permission (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Not unique, as in Festi; of several rows the lowest counts.
+-- Not unique, as in Festi; of several rows the lowest value applies.
 CREATE TABLE IF NOT EXISTS sections_user_types_permission (
     id           BIGINT NOT NULL AUTO_INCREMENT,
     id_section   BIGINT NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS users_types (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- An application may keep more about its users: changes of other columns do not count.
+-- An application may add columns, whose changes do not increment the counters.
 CREATE TABLE IF NOT EXISTS users (
     id      BIGINT NOT NULL AUTO_INCREMENT,
     login   VARCHAR(255) NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE IF NOT EXISTS users (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import. `params_by` is how its upstream takes the parameters; null is as the upstream is configured.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE IF NOT EXISTS rpc_methods (
     id            BIGINT NOT NULL AUTO_INCREMENT,
     plugin        VARCHAR(255),
@@ -114,7 +114,7 @@ CREATE TABLE IF NOT EXISTS rpc_methods (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- What a class holds: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
+-- Definitions of classes: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
 CREATE TABLE IF NOT EXISTS callgate_types (
     name   VARCHAR(255) NOT NULL,
     fields LONGTEXT CHECK (JSON_VALID(fields) OR CHAR_LENGTH(fields) - CHAR_LENGTH(REPLACE(REPLACE(fields, '{', ''), '[', '')) > 30),
@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS callgate_upstreams (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Users' credentials at services. The secrets are kept as they are: whoever reads them can use them.
+-- Users' credentials at services. The secrets are in plain text: a reader of this table can use them.
 CREATE TABLE IF NOT EXISTS callgate_credentials (
     id_user  BIGINT NOT NULL,
     upstream VARCHAR(255) NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE IF NOT EXISTS callgate_credentials (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they are looked up one by one, not read with the rest of the access.
+-- SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they are looked up individually, not read with the other access tables.
 CREATE TABLE IF NOT EXISTS callgate_tokens (
     id           BIGINT NOT NULL AUTO_INCREMENT,
     id_user      BIGINT NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE IF NOT EXISTS callgate_tokens (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that every gateway knows it by then; older ones are still recognised.
+-- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every gateway has read it by then. Signatures of older keys stay valid.
 CREATE TABLE IF NOT EXISTS callgate_keys (
     id          BIGINT NOT NULL AUTO_INCREMENT,
     purpose     VARCHAR(255) NOT NULL,
@@ -169,7 +169,7 @@ CREATE TABLE IF NOT EXISTS callgate_keys (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Changes of MCP sessions since they were opened; one that nothing happened to has no row. Servers read the rows with a higher number than they know. `subscriptions` is a list of resources that the client wants to hear of.
+-- MCP sessions that changed after they were opened; an unchanged session has no row. Servers read the rows above the last number that they have read. `subscriptions` lists the resources that the client subscribed to.
 CREATE TABLE IF NOT EXISTS callgate_sessions (
     nonce         VARCHAR(64) NOT NULL,
     number        BIGINT NOT NULL,
@@ -183,7 +183,7 @@ CREATE TABLE IF NOT EXISTS callgate_sessions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Messages of clients about calls that run on another gateway: an answer or a cancellation, as it came. Gateways read the rows with a higher number than they know; none stays for long.
+-- Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC messages. Gateways read the rows above the last number that they have read. Deleted after a minute.
 CREATE TABLE IF NOT EXISTS callgate_messages (
     number    BIGINT NOT NULL,
     session   VARCHAR(64) NOT NULL,
@@ -194,7 +194,7 @@ CREATE TABLE IF NOT EXISTS callgate_messages (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Methods as an import wrote them last, as JSON: what differs from it was changed by hand since, and is kept.
+-- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE IF NOT EXISTS callgate_imports (
     upstream   VARCHAR(255) NOT NULL,
     rpc_method VARCHAR(255) NOT NULL,
@@ -205,7 +205,7 @@ CREATE TABLE IF NOT EXISTS callgate_imports (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Facts about the registry itself.
+-- Metadata of the registry.
 CREATE TABLE IF NOT EXISTS callgate_meta (
     name  VARCHAR(255) NOT NULL,
     value MEDIUMTEXT NOT NULL,
@@ -213,7 +213,7 @@ CREATE TABLE IF NOT EXISTS callgate_meta (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Counters that changes raise, also those made by plain SQL: servers watch them. Sessions and messages are numbered by theirs.
+-- Counters that every change increments, also by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
 CREATE TABLE IF NOT EXISTS callgate_revisions (
     name  VARCHAR(40) NOT NULL,
     value BIGINT NOT NULL,
@@ -224,7 +224,7 @@ CREATE TABLE IF NOT EXISTS callgate_revisions (
 INSERT IGNORE INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
--- TRUNCATE has no triggers: it is not noticed.
+-- TRUNCATE fires no triggers, so it is not noticed.
 DROP TRIGGER IF EXISTS callgate_sections_i;
 CREATE TRIGGER callgate_sections_i AFTER INSERT ON sections FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');

@@ -1,4 +1,4 @@
--- Callgate's registry for SQLite, as `callgate migrate` makes it in an empty database.
+-- Callgate's registry for SQLite, as `callgate migrate` creates it in an empty database.
 -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
@@ -19,7 +19,7 @@ CREATE TABLE sections (
     UNIQUE (ident)
 );
 
--- An action belongs to its method in whatever case it is written.
+-- Plugin and method are matched without regard to case.
 CREATE TABLE section_actions (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     id_section INTEGER NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE section_actions (
 );
 CREATE INDEX callgate_actions_key ON section_actions (lower(plugin), lower(method));
 
--- No foreign keys to users or roles: Festi's own rows may name ones that are not here.
+-- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
 CREATE TABLE sections_user_permission (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     id_section INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE sections_user_permission (
     UNIQUE (id_section, id_user)
 );
 
--- Not unique, as in Festi; of several rows the lowest counts.
+-- Not unique, as in Festi; of several rows the lowest value applies.
 CREATE TABLE sections_user_types_permission (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     id_section   INTEGER NOT NULL,
@@ -63,7 +63,7 @@ CREATE TABLE users_types (
     UNIQUE (caption)
 );
 
--- An application may keep more about its users: changes of other columns do not count.
+-- An application may add columns, whose changes do not increment the counters.
 CREATE TABLE users (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     login   TEXT NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE users (
     UNIQUE (login)
 );
 
--- Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import. `params_by` is how its upstream takes the parameters; null is as the upstream is configured.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     plugin        TEXT,
@@ -95,7 +95,7 @@ CREATE TABLE rpc_methods (
 );
 CREATE INDEX callgate_rpc_methods_id ON rpc_methods (rpc_method);
 
--- What a class holds: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
+-- Definitions of classes: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
 CREATE TABLE callgate_types (
     name   TEXT NOT NULL,
     fields TEXT,
@@ -110,7 +110,7 @@ CREATE TABLE callgate_upstreams (
     PRIMARY KEY (name)
 );
 
--- Users' credentials at services. The secrets are kept as they are: whoever reads them can use them.
+-- Users' credentials at services. The secrets are in plain text: a reader of this table can use them.
 CREATE TABLE callgate_credentials (
     id_user  INTEGER NOT NULL,
     upstream TEXT NOT NULL,
@@ -120,7 +120,7 @@ CREATE TABLE callgate_credentials (
 );
 CREATE INDEX callgate_credentials_upstream ON callgate_credentials (upstream);
 
--- Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they are looked up one by one, not read with the rest of the access.
+-- SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they are looked up individually, not read with the other access tables.
 CREATE TABLE callgate_tokens (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     id_user      INTEGER NOT NULL,
@@ -133,7 +133,7 @@ CREATE TABLE callgate_tokens (
 );
 CREATE INDEX callgate_tokens_name ON callgate_tokens (name);
 
--- Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that every gateway knows it by then; older ones are still recognised.
+-- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every gateway has read it by then. Signatures of older keys stay valid.
 CREATE TABLE callgate_keys (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     purpose     TEXT NOT NULL,
@@ -143,7 +143,7 @@ CREATE TABLE callgate_keys (
 );
 CREATE INDEX callgate_keys_purpose ON callgate_keys (purpose, id);
 
--- Changes of MCP sessions since they were opened; one that nothing happened to has no row. Servers read the rows with a higher number than they know. `subscriptions` is a list of resources that the client wants to hear of.
+-- MCP sessions that changed after they were opened; an unchanged session has no row. Servers read the rows above the last number that they have read. `subscriptions` lists the resources that the client subscribed to.
 CREATE TABLE callgate_sessions (
     nonce         TEXT NOT NULL,
     number        INTEGER NOT NULL,
@@ -156,7 +156,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Messages of clients about calls that run on another gateway: an answer or a cancellation, as it came. Gateways read the rows with a higher number than they know; none stays for long.
+-- Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC messages. Gateways read the rows above the last number that they have read. Deleted after a minute.
 CREATE TABLE callgate_messages (
     number    INTEGER NOT NULL,
     session   TEXT NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
--- Methods as an import wrote them last, as JSON: what differs from it was changed by hand since, and is kept.
+-- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE callgate_imports (
     upstream   TEXT NOT NULL,
     rpc_method TEXT NOT NULL,
@@ -176,14 +176,14 @@ CREATE TABLE callgate_imports (
 );
 CREATE INDEX callgate_imports_method ON callgate_imports (rpc_method);
 
--- Facts about the registry itself.
+-- Metadata of the registry.
 CREATE TABLE callgate_meta (
     name  TEXT NOT NULL,
     value TEXT NOT NULL,
     PRIMARY KEY (name)
 );
 
--- Counters that changes raise, also those made by plain SQL: servers watch them. Sessions and messages are numbered by theirs.
+-- Counters that every change increments, also by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  TEXT NOT NULL,
     value INTEGER NOT NULL,

@@ -44,7 +44,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     // Does not wait for a read of standard input, which may never end.
     runtime.shutdown_background();
     result.map_err(|error| match error.downcast_ref() {
-        // The message of a database does not name it.
+        // The error of a database does not contain its URL.
         Some(StoreError::Database(_)) => error.context(format!("registry `{}`", config.database)),
         _ => error,
     })
@@ -75,7 +75,7 @@ async fn run_configured(
         Command::Registry(RegistryCommand::Copy(given)) => {
             operate::copy::run(config, &given, printer).await
         }
-        // `run` has run them.
+        // `run` has handled them.
         Command::Bridge(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }

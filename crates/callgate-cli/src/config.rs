@@ -97,7 +97,7 @@ pub(crate) struct Config {
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) token: Option<Secret>,
-    /// If `None`, an existing registry knows its own.
+    /// If `None`, the names that an existing registry stores are used.
     pub(crate) tables: Option<TableNames>,
     pub(crate) attach: Option<Attach>,
     pub(crate) upstreams: Upstreams,

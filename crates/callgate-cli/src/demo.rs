@@ -96,7 +96,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             store.grant(Principal::Role(role.id), section, *mask).await?;
         }
     }
-    // Rows are optional for code; they allow changes of titles, masks and exposure while it runs.
+    // Methods in code need no rows. With rows, titles, masks and exposure can be changed at run time.
     for method in local.methods() {
         let id = method.id().to_string();
         let row = MethodRow {

@@ -20,7 +20,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
 /// Opens an existing registry without the attached database.
 pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let url = &config.database;
-    // Beside a Festi database, the configured names are Festi's; the registry knows its own.
+    // With an attached database, the configured names are Festi's; the registry stores its own.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
     let opened = SqlStore::open(url, &config.database_options, tables).await;
     if let Err(OpenError::Missing(place)) = &opened
@@ -54,7 +54,7 @@ pub(crate) async fn pending(config: &Config) -> anyhow::Result<Vec<PendingMigrat
     pending.with_context(|| format!("cannot read the registry `{url}`"))
 }
 
-/// Returns the names for new tables. An existing registry beside a Festi database keeps its own.
+/// Returns the names for new tables. An existing registry with an attached database keeps its own.
 async fn tables(config: &Config) -> Option<&TableNames> {
     let tables = config.tables.as_ref();
     if config.attach.is_none() {

@@ -3,7 +3,7 @@
 pub mod manifest;
 pub mod openrpc;
 
-/// A document, and what is not in it.
+/// A document, and the definitions that it omits.
 #[derive(Debug)]
 pub struct Exported {
     /// The document.

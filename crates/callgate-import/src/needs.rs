@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use callgate::Mask;
 use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
 
-/// The sections that a method needs, each with its mask as rows have it, or `CLOSED`.
+/// The sections that a method needs, each with its mask as in the rows, or `CLOSED`.
 pub type Needs = BTreeMap<String, String>;
 
-/// Stands in place of the mask of a section that the row names and no action gives a mask for.
+/// Replaces the mask of a section that the row names and that has no action.
 pub(crate) const CLOSED: &str = "closed";
 
 /// The needs of methods, by the key of their actions.
@@ -34,7 +34,7 @@ impl NeedsByKey {
         Self::new(&rows.sections, &rows.actions)
     }
 
-    /// Returns what callers of a method need.
+    /// Returns the sections and masks that a method requires.
     pub fn of(&self, row: &MethodRow) -> Needs {
         let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
         for ident in row.section_names().unwrap_or_default() {
@@ -44,7 +44,7 @@ impl NeedsByKey {
     }
 }
 
-/// Adds a section, with the stricter of two masks where it is there already.
+/// Adds a section. If it exists already, the stricter mask applies.
 pub(crate) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
     let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
     if strictness(mask) > strictness(known) {
@@ -52,7 +52,7 @@ pub(crate) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
     }
 }
 
-/// Returns a number that is greater the fewer callers a mask lets through.
+/// Returns a number that is higher for a stricter mask.
 pub(crate) fn strictness(mask: &str) -> i64 {
     let mask = mask.trim().parse().ok().and_then(Mask::required);
     mask.map_or(i64::MAX, Mask::value)

@@ -28,7 +28,7 @@ pub use request::DocumentRequest;
 pub struct ReadOptions<'a> {
     /// Upstream of the methods.
     pub upstream: &'a str,
-    /// Files that references outside of the document name.
+    /// Files that external references point to.
     pub external: &'a [ExternalFile],
 }
 
@@ -57,7 +57,7 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
         methods.len()
     ));
     source.notes.extend(servers(&document));
-    let note = |name: &str| format!("note: no `$ref` is to `{name}`, which `--reference` names");
+    let note = |name: &str| format!("note: no `$ref` refers to `{name}` of `--reference`");
     source.notes.extend(unused.into_iter().map(note));
     let reader = Reader { references: References { document: &document } };
     for (number, method) in methods.iter().enumerate() {

@@ -223,7 +223,7 @@ impl Plan {
             source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
         };
         if let Some(last) = last.filter(is_stronger) {
-            let reason = format!("all of it, {} describes more", last.source);
+            let reason = format!("all columns, since {} describes more", last.source);
             return self.kept.push(Refusal::new(id, reason));
         }
         let merged = match registry.merge(source, proposal, last) {

@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// Applies options to all methods. An invalid output schema is dropped, since the method works without.
+    /// Applies options to all methods. An invalid output schema is dropped, since the method works without it.
     pub fn apply_options(&mut self, options: &ImportOptions) {
         for method in &mut self.methods {
             method.add_sections(&options.sections, self.states_access);

@@ -19,7 +19,7 @@ const MAX_TEXT: usize = 4 << 20;
 /// Maximum length of a change in the log, in bytes.
 const MAX_LOGGED: usize = 64 << 10;
 
-/// Reads a source again. The caller decides where that happens, since a source is somebody else's input.
+/// Reads a source again. The caller decides on which task, since a source is untrusted input.
 pub type ReadSource<'a> = Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Source>> + Send + Sync + 'a>;
 
 /// A source that is read again and again.

@@ -323,7 +323,7 @@ pub struct ImportRow {
 
 /// Consistent rows of a catalog.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "each is the table of that name")]
+#[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct CatalogRows {
     pub revision: i64,
     pub methods: Vec<MethodRow>,
@@ -337,7 +337,7 @@ pub struct CatalogRows {
 
 /// Consistent rows of the access snapshot.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "each is the table of that name")]
+#[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct AccessRows {
     pub revision: i64,
     pub users: Vec<UserRow>,

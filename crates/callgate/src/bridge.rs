@@ -26,7 +26,7 @@ use receive::in_flight::InFlight;
 use send::client::ServerClient;
 use send::param_headers::ParamHeaders;
 use session::CurrentSession;
-use session::restore::SessionSettings;
+use session::settings::SessionSettings;
 
 pub use crate::http_client::endpoint::{Endpoint, EndpointError};
 pub use crate::http_client::tls::{CertificateError, TlsSetupError};

@@ -383,7 +383,7 @@ impl Gateway {
 
 fn not_configured(upstream: &str) -> CallError {
     let message = "The service behind this tool is not configured. Nothing was run; an administrator has to \
-         say where it is.";
+         configure it.";
     let detail = format!("upstream `{upstream}` is not configured");
     CallError::Failed(CallFailure::new(message, detail))
 }

@@ -66,7 +66,7 @@ pub(crate) fn request(
 pub(crate) enum BodyError {
     #[error("the response is longer than {0} bytes")]
     TooLong(usize),
-    #[error("the connection closed within the response: {0}")]
+    #[error("the connection closed in the middle of the response: {0}")]
     Broken(String),
     #[error("the response is not UTF-8")]
     NotText,

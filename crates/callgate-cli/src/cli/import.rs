@@ -183,7 +183,7 @@ impl From<DrupalDescription> for drupal::Module {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
-    /// Upstream that runs the methods [default: default, or that of the manifest]
+    /// Upstream that runs the methods [default: that of the manifest, or `default`]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
     /// Only methods whose id matches, such as `user.*`; may be repeated

@@ -188,7 +188,7 @@ pub(crate) enum UpstreamCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Add an upstream to the registry, or change it; running servers follow within a second
+    /// Add an upstream to the registry, or change it; running servers apply it within a second
     ///
     /// The keys are those of `[upstreams.NAME]` in the configuration file. Keys that are not given stay
     /// unchanged.

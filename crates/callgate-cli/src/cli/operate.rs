@@ -23,7 +23,7 @@ pub(crate) enum SettingCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting; running servers follow within a second
+    /// Change a setting; running servers apply it within a second
     #[command(after_long_help = "Example:\n  callgate setting set mcp_server_name shop")]
     Set {
         /// Name of the setting

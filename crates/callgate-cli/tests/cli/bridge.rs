@@ -179,7 +179,7 @@ fn wrong_options_are_refused_without_their_secrets() {
 }
 
 #[test]
-fn the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
+fn the_token_is_read_from_the_environment_a_file_or_the_command_line() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = server.token("admin");

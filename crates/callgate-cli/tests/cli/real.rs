@@ -25,9 +25,9 @@ const CALLERS: usize = 4;
 /// tool".
 const GONE: [&str; 4] = [
     "cannot be reached. Nothing was run",
-    "cannot be reached, and is not tried for some seconds. Nothing was run",
+    "cannot be reached, and calls to it are suspended for some seconds. Nothing was run",
     "closed the connection without a response",
-    "closed the connection within its response",
+    "closed the connection in the middle of its response",
 ];
 
 /// A directory with a registry and this configuration.
@@ -105,7 +105,7 @@ fn survives_kill_and_return(
         service.kill();
         until("a failure", &|answer| answer.is_err());
         until("it is left alone", &|answer| {
-            answer.as_ref().is_err_and(|text| text.contains("is not tried for some seconds"))
+            answer.as_ref().is_err_and(|text| text.contains("are suspended for some seconds"))
         });
         let ready = server.get("", "/readyz").json();
         assert_eq!(ready["upstreams_down"], serde_json::json!(["service"]), "{ready}");

@@ -58,13 +58,13 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     assert_eq!(told(&server), None);
     let odd = server.invoke("", "odd.get", &json!({}));
     let message = odd.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("not configured as it has to be"), "{message}");
+    assert!(message.contains("is invalid. Nothing was run"), "{message}");
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
     for said in [
         "upstream `odd` is quarantined: expected a string",
         "upstream `text` is quarantined: its `config` is not a JSON object",
-        "upstream `local` of the registry does not count",
+        "upstream `local` of the registry is ignored",
     ] {
         assert!(log.contains(said), "{said}: {log}");
     }
@@ -92,7 +92,7 @@ fn an_upstream_of_the_file_overrides_that_of_the_registry() {
     let server = serve(&dir);
     assert_eq!(told(&server), None);
     server.signal("-TERM");
-    assert!(server.wait_for_exit().1.contains("upstream `default` of the registry does not count"));
+    assert!(server.wait_for_exit().1.contains("upstream `default` of the registry is ignored"));
     let listed = dir.ok(&["upstream", "list", "--json"]);
     assert!(listed.contains("overridden by the upstream of the configuration file"), "{listed}");
 }

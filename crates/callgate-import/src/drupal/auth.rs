@@ -1,4 +1,4 @@
-//! What a tool asks of its caller: `annotations.auth` of `jsonrpc_mcp`.
+//! Requirements of a tool: `annotations.auth` of `jsonrpc_mcp`.
 //!
 //! `level` is `none`, `optional` or `required`; scopes without a level mean `required`. A tool that
 //! requires a login needs read on the built-in section of every user, so that callers without a token

@@ -13,7 +13,7 @@ use crate::needs::{Needs, NeedsByKey};
 use crate::plan::columns::normalized;
 use crate::schema::repair_php;
 
-/// Writes the methods that `is_selected`, and all classes.
+/// Writes the methods for which `is_selected` returns `true`, and all classes.
 pub fn write(
     rows: &CatalogRows,
     is_selected: impl Fn(&MethodRow) -> bool,
@@ -120,7 +120,7 @@ fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map
     }
 }
 
-/// Returns the name of a mask; one that nobody can have is closed.
+/// Returns the name of a mask; `Closed` if no grant satisfies it.
 fn mask_name(mask: &str) -> ManifestMask {
     match mask.parse().ok().and_then(callgate::Mask::required) {
         Some(callgate::Mask::Execute) => ManifestMask::Execute,

@@ -20,7 +20,7 @@ use crate::schema::repair_php;
 /// Version of OpenRPC.
 const VERSION: &str = "1.3.2";
 
-/// Writes the methods that `is_selected`.
+/// Writes the methods for which `is_selected` returns `true`.
 pub fn write(
     rows: &CatalogRows,
     is_selected: impl Fn(&MethodRow) -> bool,

@@ -1,4 +1,4 @@
-//! Files that references outside of a document name.
+//! Files that external references of a document point to.
 //!
 //! They are embedded into the document, and references to them become references within it.
 
@@ -83,7 +83,7 @@ fn redirect(
     for_each_reference_mut(part, &mut |_, reference| {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let file = if name.is_empty() {
-            // A reference that the file does not have is relative to the schema around it.
+            // A reference that does not resolve in the file is relative to the schema that contains it.
             let is_own = |own: &&ExternalFile| {
                 pointer(reference).is_ok_and(|pointer| own.document.pointer(&pointer).is_some())
             };

@@ -16,7 +16,7 @@ pub(super) struct Symbols {
     by_short_name: HashMap<String, Vec<usize>>,
 }
 
-/// Where a name is written: by this it is resolved.
+/// Location of a name, by which the name is resolved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'t> {
     pub(super) scope: &'t Scope,

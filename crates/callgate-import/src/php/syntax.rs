@@ -19,8 +19,8 @@ pub(super) use parse::Parser;
 
 /// Parses a file. Returns what it declares, and an error if a declaration cannot be read.
 ///
-/// The grammar does not have all of PHP. An unknown construct costs the declaration that contains it, and
-/// nothing if it is in the body of a function.
+/// The grammar does not cover all of PHP. A declaration with an unknown construct is skipped, unless the
+/// construct is in the body of a function.
 pub(super) fn read(
     parser: &mut Parser,
     text: &str,

@@ -28,7 +28,7 @@ fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, Type
     with_full_names(text, &resolve).parse()
 }
 
-/// Combines the types of a signature and of a doc comment; `mixed` if there is neither. Returns also the
+/// Combines the types of a signature and of a doc comment; `mixed` if there is neither. Also returns the
 /// error of a doc comment that is ignored.
 pub(super) fn read_both(
     symbols: &Symbols,

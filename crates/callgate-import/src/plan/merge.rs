@@ -94,7 +94,7 @@ impl<'a> Registry<'a> {
         }
         let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
         let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
-        let another = "sections, another source needs more".to_owned();
+        let another = "sections, since another source requires more".to_owned();
         let another = Some(another).filter(|_| needs.kept == Some(Kept::Another));
         Ok(Merged {
             row,
@@ -154,7 +154,7 @@ fn merge_columns(
         if old == new || (new.is_none() && keeps_names(column)) {
             continue;
         }
-        // Values of a row that no import wrote are a person's.
+        // Values that no import wrote were set by hand.
         let is_by_hand = match last {
             Some(last) => old.as_deref() != last.get(column.name),
             None => old.is_some(),

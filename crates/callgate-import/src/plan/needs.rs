@@ -10,7 +10,7 @@ use super::written::Written;
 use crate::needs::{CLOSED, Needs, strictness, tighten};
 use crate::source::{Needed, Proposal};
 
-/// Stands in place of a kind of source if several stated the needs together. None of them loosens them alone.
+/// Kind of source if several kinds stated the needs together. None of them may loosen the needs alone.
 const SEVERAL: &str = "several";
 
 /// Returns the first word of a source's name.
@@ -23,7 +23,7 @@ pub(super) fn kind(source: &str) -> &str {
 pub(super) struct MergedNeeds {
     /// Needs to write; `None` leaves those of the registry.
     pub(super) new: Option<Needs>,
-    /// Needs that imports have written then, and the kind of source that stated them.
+    /// Needs as imports have written them, and the kind of source that stated them.
     pub(super) written: Option<Needs>,
     pub(super) written_by: Option<String>,
     /// Why the needs differ from those of the source.
@@ -34,7 +34,7 @@ pub(super) struct MergedNeeds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     ByHand,
-    /// Another kind of source needs more.
+    /// Another kind of source requires more.
     Another,
 }
 
@@ -110,7 +110,7 @@ fn strictest(one: &Needs, other: &Needs) -> Needs {
     all
 }
 
-/// Returns the column `sections`. It names the sections beside the actions: if an action is lost, the method
+/// Returns the column `sections`. It repeats the sections of the actions: if an action is lost, the method
 /// is closed and not open.
 pub(super) fn section_names(needs: &Needs) -> Option<String> {
     let idents: Vec<&String> = needs.keys().collect();

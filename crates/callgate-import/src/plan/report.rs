@@ -268,7 +268,7 @@ impl Report {
     }
 }
 
-/// Returns the names of the parameters, with `?` behind optional ones.
+/// Returns the names of the parameters, with `?` after optional ones.
 fn params(schema: Option<&str>, params: Option<&str>) -> String {
     let parsed = |text: Option<&str>| serde_json::from_str::<Value>(text?).ok();
     let optional = |is_optional: bool| if is_optional { "?" } else { "" };

@@ -22,8 +22,8 @@ const FESTI_HEADER: &str = "x-authorization";
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
-const AWAY: &str = "the registry cannot be read just now, so this token cannot be checked; it may be \
-                    good: try again";
+const AWAY: &str = "the registry is unavailable, so this token cannot be checked; it may be \
+                    valid: try again";
 const TOO_MANY: &str = "too many tokens are being checked; try again";
 
 /// Options for tokens.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::store::Store;
 
-/// Minimum grace period of tokens: two polls.
+/// Minimum grace period of tokens: the time limit of a poll.
 pub(crate) const AT_LEAST: Duration = Duration::from_secs(1);
 
 /// Tracks when the registry was last read, and counts reads and failures.

@@ -315,7 +315,7 @@ fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
     names.collect()
 }
 
-/// Details of a method, as far as its rows tell.
+/// Details of a method, as far as its rows define them.
 #[derive(Debug)]
 pub struct Inspection {
     /// Row.

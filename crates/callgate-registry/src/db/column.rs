@@ -77,7 +77,7 @@ impl Kind {
             _ => true,
         };
         let expected = match self {
-            Self::Small => "a number of 32 bits",
+            Self::Small => "a 32-bit integer",
             Self::Flag => "0 or 1",
             _ => "seconds since 1970, up to the year 9999",
         };
@@ -86,11 +86,11 @@ impl Kind {
 
     fn text_mismatch(self, text: &str, dialect: Dialect) -> Option<String> {
         if dialect == Dialect::Postgres && text.contains('\0') {
-            return Some("has a zero character, which PostgreSQL does not keep".to_owned());
+            return Some("has a NUL character, which PostgreSQL cannot store".to_owned());
         }
         match self {
             Self::Int | Self::Small | Self::Flag | Self::Time => {
-                Some("is a text; expected a number".to_owned())
+                Some("is text; expected a number".to_owned())
             }
             Self::Schema if matches!(text, "true" | "false") => None,
             Self::Json | Self::Schema => json_mismatch(text, dialect).map(ToOwned::to_owned),
@@ -107,7 +107,7 @@ fn json_mismatch(text: &str, dialect: Dialect) -> Option<&'static str> {
     }
     let is_compound = text.trim_start().starts_with(['{', '[']);
     (dialect == Dialect::SqlServer && !is_compound)
-        .then_some("is neither a JSON object nor a list, which SQL Server does not keep")
+        .then_some("is neither a JSON object nor a list; SQL Server cannot store other JSON")
 }
 
 impl Width {
@@ -122,7 +122,7 @@ impl Width {
         }
         let most = self.most(dialect)?;
         let unit = if self == Self::Paragraph { "bytes" } else { "characters" };
-        (length > most).then(|| format!("has {length} {unit}; {most} fit"))
+        (length > most).then(|| format!("has {length} {unit}; at most {most} are allowed"))
     }
 
     fn most(self, dialect: Dialect) -> Option<usize> {

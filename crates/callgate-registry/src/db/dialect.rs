@@ -3,15 +3,15 @@
 //! Operations are templates, in which `?` is a value. Marks in braces are expanded by the dialect, or are names
 //! of tables:
 //!
-//! | in a template | what |
+//! | in a template | expands to |
 //! | --- | --- |
-//! | `{text c}`, `{int c}` | a column as text or as a number, whatever SQLite has in it |
+//! | `{text c}`, `{int c}` | a column as text or as a number, also if SQLite stores another type |
 //! | `{seconds c}`, `{seconds now}` | a column of times, or the time, in seconds since 1970 |
 //! | `{at}` | a [`Value::Time`] |
 //! | `{now}` | the time by the database's clock |
-//! | `{name c}` | a column whose name is a word of SQL |
+//! | `{name c}` | a column whose name is a keyword of SQL |
 //! | `{folded c}`, `{folded ?}` | a column of actions, or a value, in lower case |
-//! | `{limit n}` | behind `ORDER BY`: the first so many rows |
+//! | `{limit n}` | after `ORDER BY`: the clause that limits the number of rows |
 //! | `{sections}` and so on | see [`TableNames`](crate::TableNames) |
 
 use crate::db::database::{Dialect, LAST_SECOND, Value};

@@ -26,7 +26,7 @@ struct Step {
 const STEPS: [Step; 1] = [Step { version: NEWEST, name: "registry", sql: schema::script }];
 /// Current version.
 const NEWEST: i64 = 1;
-/// Before the first release SQLite had several steps, of which this was the second.
+/// Second migration of builds before the first release, which identifies their registries.
 const UNRELEASED: (i64, &str) = (2, "sessions");
 
 /// A migration that is not applied yet.

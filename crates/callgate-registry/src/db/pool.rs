@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// A database that says no as often as it was told to.
+    /// A database that fails the configured number of times.
     #[derive(Debug, Default)]
     struct Double {
         refusals: Mutex<Vec<DatabaseErrorKind>>,

@@ -230,7 +230,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "An action belongs to its method in whatever case it is written.",
+        about: "Plugin and method are matched without regard to case.",
         name: "{section_actions}",
         short: "actions",
         columns: &[
@@ -249,7 +249,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "No foreign keys to users or roles: Festi's own rows may name ones that are not here.",
+        about: "No foreign keys to users or roles, because rows of Festi may refer to missing ones.",
         name: "{sections_user_permission}",
         short: "user_grants",
         columns: &[
@@ -263,7 +263,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Not unique, as in Festi; of several rows the lowest counts.",
+        about: "Not unique, as in Festi; of several rows the lowest value applies.",
         name: "{sections_user_types_permission}",
         short: "role_grants",
         columns: &[
@@ -298,7 +298,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "An application may keep more about its users: changes of other columns do not count.",
+        about: "An application may add columns, whose changes do not increment the counters.",
         name: "{users}",
         short: "users",
         columns: &[optional("id", ID), required("login", NAME), optional("id_type", NUMBER)],
@@ -308,8 +308,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import. \
-                `params_by` is how its upstream takes the parameters; null is as the upstream is configured.",
+        about: "`rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. \
+                `params_by` is the style of the parameters; null means that of the upstream.",
         name: "{rpc_methods}",
         short: "rpc_methods",
         columns: &[
@@ -338,7 +338,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "What a class holds: `fields`, a list of {\"name\", \"type\", \"description\", \"optional\"}, \
+        about: "Definitions of classes: `fields`, a list of {\"name\", \"type\", \"description\", \"optional\"}, \
                 or `schema`.",
         name: "callgate_types",
         short: "types",
@@ -362,7 +362,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Users' credentials at services. The secrets are kept as they are: whoever reads them can use \
+        about: "Users' credentials at services. The secrets are in plain text: a reader of this table can use \
                 them.",
         name: "callgate_credentials",
         short: "credentials",
@@ -378,8 +378,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they \
-                are looked up one by one, not read with the rest of the access.",
+        about: "SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they \
+                are looked up individually, not read with the other access tables.",
         name: "callgate_tokens",
         short: "tokens",
         columns: &[
@@ -398,8 +398,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that \
-                every gateway knows it by then; older ones are still recognised.",
+        about: "Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that \
+                every gateway has read it by then. Signatures of older keys stay valid.",
         name: "callgate_keys",
         short: "keys",
         columns: &[
@@ -414,9 +414,9 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Changes of MCP sessions since they were opened; one that nothing happened to has no row. \
-                Servers read the rows with a higher number than they know. `subscriptions` is a list of \
-                resources that the client wants to hear of.",
+        about: "MCP sessions that changed after they were opened; an unchanged session has no row. \
+                Servers read the rows above the last number that they have read. `subscriptions` lists the \
+                resources that the client subscribed to.",
         name: "callgate_sessions",
         short: "sessions",
         columns: &[
@@ -433,8 +433,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Messages of clients about calls that run on another gateway: an answer or a cancellation, as \
-                it came. Gateways read the rows with a higher number than they know; none stays for long.",
+        about: "Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC \
+                messages. Gateways read the rows above the last number that they have read. Deleted after a minute.",
         name: "callgate_messages",
         short: "messages",
         columns: &[
@@ -448,7 +448,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Methods as an import wrote them last, as JSON: what differs from it was changed by hand since, \
+        about: "Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, \
                 and is kept.",
         name: "callgate_imports",
         short: "imports",
@@ -463,7 +463,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Facts about the registry itself.",
+        about: "Metadata of the registry.",
         name: "callgate_meta",
         short: "meta",
         columns: &[required("name", NAME), required("value", LONG_TEXT)],
@@ -471,8 +471,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Counters that changes raise, also those made by plain SQL: servers watch them. Sessions and \
-                messages are numbered by theirs.",
+        about: "Counters that every change increments, also by plain SQL; servers poll them. Sessions and \
+                messages are numbered by their counters.",
         name: "callgate_revisions",
         short: "revisions",
         columns: &[required("name", COUNTER), required("value", NUMBER)],

@@ -34,7 +34,7 @@ const IMPORTED: [Table; 7] = [
 
 /// Rows of a Festi database.
 #[derive(Debug, Default)]
-#[expect(missing_docs, reason = "each is the table of that name")]
+#[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct FestiRows {
     pub methods: Vec<MethodRow>,
     pub sections: Vec<SectionRow>,

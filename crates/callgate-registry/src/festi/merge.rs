@@ -3,8 +3,8 @@
 //! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have,
 //! and further methods. They never weaken Festi's permissions.
 //!
-//! Ids of Festi's methods become negative, so that the registry's can be written back. For sections it is the
-//! other way round, since Festi's grants and actions refer to them.
+//! Ids of Festi's methods become negative, since rows of the registry are written back by id. For sections, those of
+//! the registry become negative, since Festi's grants and actions refer to Festi's.
 
 use std::collections::{HashMap, HashSet};
 

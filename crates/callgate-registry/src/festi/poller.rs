@@ -133,7 +133,7 @@ mod tests {
     struct Slow {
         /// How long a statement takes that adds up, in milliseconds.
         takes: AtomicU64,
-        /// What stands for the content of all tables.
+        /// Value in place of the fingerprints of all tables.
         content: AtomicU64,
         is_down: AtomicBool,
         /// How many such statements there were, and how many at once at most.

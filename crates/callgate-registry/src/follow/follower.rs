@@ -292,7 +292,7 @@ impl Follower {
                 // The task panicked. The previous catalog stays until something else changes.
                 Err(error) => {
                     self.seen.catalog = making.revision;
-                    self.catalog_failure = Some(format!("making the catalog failed: {error}"));
+                    self.catalog_failure = Some(format!("failed to build the catalog: {error}"));
                 }
             }
         }

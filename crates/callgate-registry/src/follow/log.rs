@@ -90,7 +90,7 @@ impl FailureLog {
             Some(error) => {
                 tracing::error!(error, "failed to build the catalog, serving the previous one");
             }
-            None => tracing::info!("the catalog was built again"),
+            None => tracing::info!("built the catalog after an earlier failure"),
         }
         self.catalog = failure.cloned();
     }

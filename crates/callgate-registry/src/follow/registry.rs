@@ -171,7 +171,7 @@ impl Registry {
 
 /// Tasks that follow a registry until this is dropped.
 #[derive(Debug)]
-#[must_use = "when this is dropped, nothing is followed any more"]
+#[must_use = "the registry is followed only until this is dropped"]
 pub struct Following {
     tasks: [JoinHandle<()>; 3],
     store: Arc<dyn Store>,

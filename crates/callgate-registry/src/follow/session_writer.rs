@@ -31,7 +31,7 @@ pub(crate) struct SessionWriter {
 
 #[derive(Debug, ThisError)]
 enum WriteError {
-    #[error("the registry cannot be read just now")]
+    #[error("the registry is unavailable")]
     Away,
     #[error("the registry did not respond within {LIMIT:?}")]
     NoAnswer,

@@ -95,7 +95,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_needs_no_row_and_its_sections_are_made() {
+async fn methods_in_code_need_no_rows_and_their_sections_are_created() {
     let place = place().await;
     let gateway = place.gateway().await;
     let following = place.registry.follow(&gateway).await.unwrap();

@@ -60,7 +60,7 @@ impl RowUpstreams {
             let name: Arc<str> = row.name.as_str().into();
             if gateway.has_static_upstream(&name) {
                 now.problems.insert(format!(
-                    "upstream `{name}` of the registry does not count: the program has its own of \
+                    "upstream `{name}` of the registry is ignored: the program defines an upstream of \
                      this name"
                 ));
                 continue;
@@ -90,7 +90,7 @@ impl RowUpstreams {
     fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
         match &self.maker {
             Some(maker) => maker.make(row),
-            None => Err("this program makes no upstreams of rows".to_owned()),
+            None => Err("this program does not support upstreams in the registry".to_owned()),
         }
     }
 }
@@ -135,8 +135,8 @@ impl Upstream for Quarantined {
     }
 
     fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
-        let message = "The service behind this tool is not configured as it has to be. Nothing was run; \
-                     an administrator has to mend it.";
+        let message = "The configuration of the service behind this tool is invalid. Nothing was run; \
+                     an administrator has to correct it.";
         let detail = format!("its upstream is quarantined: {}", self.reason);
         let failure = CallFailure::new(message, detail);
         Box::pin(std::future::ready(Err(CallError::Failed(failure))))
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Makes what stands for rows that are wrong, of all but those that say `no`.
+    /// Creates upstreams from all rows except those with `no`.
     #[derive(Debug, Default)]
     struct Maker(AtomicUsize);
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_change_is_made_once_and_what_is_wrong_is_tried_again() {
+    fn unchanged_upstreams_are_kept_and_invalid_ones_are_retried() {
         let maker = Arc::new(Maker::default());
         let upstreams = RowUpstreams::new(Some(Arc::clone(&maker) as _));
         let gateway = Gateway::new([]);
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "upstream `a` of the registry does not count: the program has its own of this name",
-                "upstream `b` is quarantined: this program makes no upstreams of rows",
+                "upstream `a` of the registry is ignored: the program defines an upstream of this name",
+                "upstream `b` is quarantined: this program does not support upstreams in the registry",
             ]
         );
         assert_eq!(gateway.upstream_names(), ["a".into(), "b".into()]);

@@ -87,7 +87,7 @@ impl SqlStore {
                     Principal::Role(id) => (Table::RoleGrants, "id_user_type", id),
                 };
                 let instead = format!(
-                    "say it there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
+                    "insert or update the row there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
                     mask.value()
                 );
                 Err(read_only(festi, format!("grants on `{section}` are"), table, &instead))
@@ -110,14 +110,13 @@ impl SqlStore {
         let Some(festi) = &self.festi else { return Ok(None) };
         let Some(base) = festi.method(&row.rpc_method).await? else { return Ok(None) };
         if needs.is_some() {
-            let what = format!("what callers of `{}` need is", row.rpc_method);
+            let what = format!("the required sections of `{}` are", row.rpc_method);
             let instead = "insert or update its row in `{table}` there";
             return Err(read_only(festi, what, Table::Actions, instead));
         }
         if let Some(column) = merge::emptied(&base, row) {
             let what = format!("the `{column}` of `{}` is", row.rpc_method);
-            let instead =
-                "empty it there, and in the overlay if that says it; or say something else";
+            let instead = "clear it there and in the overlay, or set another value";
             return Err(read_only(festi, what, Table::Methods, instead));
         }
         Ok(Some(merge::difference(&base, row)))

@@ -90,7 +90,7 @@ pub enum CopyError {
         why: String,
     },
     /// The target has other rows.
-    #[error("`{to}` has a registry that is not the source's: `{table}` has {rows} rows")]
+    #[error("the target `{to}` has another registry: `{table}` has {rows} rows")]
     NotEmpty {
         /// Target.
         to: String,

@@ -152,7 +152,7 @@ impl StoreTransaction<'_> {
     }
 }
 
-/// Binds a number, or another text for the database to refuse or store.
+/// Binds a number. Other text is bound unchanged, so that the database stores or refuses it.
 fn number(text: &str) -> Value<'_> {
     text.trim().parse::<i64>().map_or(text.into(), Value::from)
 }

@@ -28,7 +28,7 @@ pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
     Value::Json(text.filter(says_something).map(String::as_str))
 }
 
-/// Binds the flag, or another text for the database to refuse or store.
+/// Binds the flag. Other text is bound unchanged, so that the database stores or refuses it.
 fn exposed(row: &MethodRow) -> Value<'_> {
     row.is_exposed().map_or((&row.exposed).into(), Value::Flag)
 }

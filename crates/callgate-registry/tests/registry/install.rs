@@ -23,7 +23,7 @@ fn text(dialect: Dialect) -> String {
         Dialect::SqlServer => "SQL Server",
     };
     format!(
-        "-- Callgate's registry for {what}, as `callgate migrate` makes it in an empty database.\n\
+        "-- Callgate's registry for {what}, as `callgate migrate` creates it in an empty database.\n\
          -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run\n\
          --     INSTA_UPDATE=always cargo test -p callgate-registry install_files\n\
          -- With other names of tables: callgate migrate --dry-run --preset festi --database URL\n\n{}",

@@ -52,8 +52,8 @@ async fn a_server_that_does_not_encrypt_gets_no_password_unless_the_url_says_so(
         let url = url(server.address(), options);
         let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
         assert_eq!(kind, DatabaseErrorKind::Untrusted, "{options}");
-        let said = "the server does not encrypt, and the connection must be encrypted";
-        assert_eq!(text, format!("cannot log in at `{}`: {said}", server.address()));
+        let said = "the server does not support encryption, which the URL requires";
+        assert_eq!(text, format!("cannot log in to `{}`: {said}", server.address()));
     }
 }
 
@@ -93,7 +93,7 @@ async fn a_server_that_hangs_up_or_says_nothing_is_away() {
     let address = silent.local_addr().unwrap();
     let (kind, text) = refusal(&url(address, ""), &impatient()).await;
     assert_eq!(kind, DatabaseErrorKind::Unavailable);
-    assert_eq!(text, format!("cannot log in at `{address}`: no answer in time"));
+    assert_eq!(text, format!("cannot log in to `{address}`: no response in time"));
     // Taken, so that nobody else listens there, and nobody does.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Maximum number of waiting requests of a principal, for each unit that there is.
+/// Maximum number of waiting requests of a principal, per unit of the limit.
 const MAX_WAITING_PER_UNIT: usize = 16;
 
 /// Number of waiting requests that a principal can always have: two batches.
@@ -45,8 +45,8 @@ impl Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// The more of them are free, the more a principal may use: up to three times of what is then still free.
-/// So a single principal can have three quarters of all, two have three sevenths each, and there is
+/// A principal may use up to three times the number of units that are then still free.
+/// So a single principal can use three quarters of the limit, two can use three sevenths each, and there is
 /// always a part for one more. This is how switches divide a shared buffer among their ports ("dynamic
 /// thresholds"). Anonymous clients together leave an eighth to users.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Share {
-    /// Returns the number of units that there are for all.
+    /// Returns the number of units for all principals together.
     pub(crate) fn limit(&self) -> usize {
         self.shares.limit
     }

@@ -12,7 +12,7 @@ use crate::http_client::endpoint::Endpoint;
 use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
 
-/// Error of a header. Does not show its value, which may be a secret.
+/// Why a header is invalid. Does not contain its value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// No colon.
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_with_and_without_a_space() {
+    fn headers_are_accepted_with_and_without_a_space() {
         for line in ["X-Team: blue", "X-Team:blue", " x-team :  blue "] {
             let options = options().header(line).unwrap();
             assert_eq!(options.headers.get("x-team").unwrap(), "blue", "{line}");

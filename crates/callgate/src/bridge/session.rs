@@ -1,6 +1,6 @@
 //! The legacy session, which is reopened if the server loses it.
 
-pub(crate) mod restore;
+pub(crate) mod settings;
 
 use std::sync::Arc;
 

@@ -39,7 +39,7 @@ impl Default for Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// The key is unknown.
-    #[error("there is no setting `{0}`; known are {keys}", keys = KEYS.join(", "))]
+    #[error("there is no setting `{0}`; expected one of {keys}", keys = KEYS.join(", "))]
     Unknown(String),
     /// The value is invalid.
     #[error("`{value}` is not a value for `{key}`; expected {expected}")]

@@ -115,7 +115,7 @@ async fn internal_errors_are_not_sent_to_the_caller() {
         "no such article (code 1)"
     );
     let nowhere = "The service behind this tool is not configured. Nothing was run; an administrator has \
-                   to say where it is.";
+                   to configure it.";
     let general = "Tool execution failed";
     for (id, words) in [("internal", general), ("panics", general), ("orphan", nowhere)] {
         let error = call(&gateway, id, "{}").await.unwrap_err();

@@ -26,7 +26,7 @@ use method_list_cache::MethodListCache;
 /// Maximum time that a request waits for the first list of a service.
 pub(crate) const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the error of a call says about the visibility of the method.
+/// Effect of a call's error on the visibility of the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
     /// The method is not available to the caller, and is hidden at once.

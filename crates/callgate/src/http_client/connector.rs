@@ -133,7 +133,7 @@ pub(super) fn has_response_bytes(connected: &Connected) -> bool {
 
 /// A connection that records whether bytes were read since the last write.
 ///
-/// A request may be retried only if no byte of its response arrived, which hyper's error does not tell.
+/// A request may be retried only if no byte of its response arrived, which hyper's error does not report.
 pub(crate) struct Stream {
     io: Box<dyn Io>,
     is_http2: bool,

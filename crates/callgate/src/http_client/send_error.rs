@@ -96,8 +96,8 @@ impl SendError {
     }
 }
 
-const AUTHORITY_AS_SERVER: &str = "its certificate is an authority's (CA:TRUE), and the server uses it as its own. Make one that is \
-     not, or let the authority sign another for the server";
+const AUTHORITY_AS_SERVER: &str = "its certificate is an authority's (CA:TRUE), not a server's. Create one without CA:TRUE, \
+     or let the authority sign one for the server";
 
 /// Returns `true` if the peer closed a connection that it had accepted.
 fn is_end(error: &io::Error) -> bool {
@@ -118,7 +118,7 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     }
 }
 
-pub(crate) const TIMED_OUT: &str = "no answer from the machine (timed out)";
+pub(crate) const TIMED_OUT: &str = "no response from the host (timed out)";
 
 /// Returns an error and its causes. An I/O error does not return the TLS error inside it as `source`.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {

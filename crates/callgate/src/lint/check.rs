@@ -22,8 +22,8 @@ pub enum Check {
     NameStart,
     /// Length of server name and tool name together.
     #[error(
-        "names of server and tool that have over {most} characters together{own}",
-        own = if *around == 0 { String::new() } else { format!(", {around} of which are its own") }
+        "names of server and tool of over {most} characters together{own}",
+        own = if *around == 0 { String::new() } else { format!(", including {around} that it adds") }
     )]
     NameLength {
         /// Number of characters that the client adds.
@@ -41,7 +41,7 @@ pub enum Check {
     #[error("an input schema without `properties`")]
     RootProperties,
     /// Arrays without `items`.
-    #[error("a list without `items`")]
+    #[error("an array without `items`")]
     Items,
     /// A `$ref`.
     #[error("`$ref`")]
@@ -136,7 +136,7 @@ impl Check {
                 (length > most).then(|| {
                     format!(
                         "{length} characters in the description, and some versions refuse over {most}; \
-                         shorten it, or say it of the parameters"
+                         shorten it, or move details to the parameters"
                     )
                 })
             }
@@ -160,7 +160,7 @@ impl Check {
                 let length = around + server.chars().count() + name.chars().count();
                 (length > most).then(|| {
                     format!(
-                        "with the server's, `{server}`, the name has {length} characters, and {most} is \
+                        "with the server name `{server}`, the name has {length} characters, and {most} is \
                          the limit; make one of them shorter"
                     )
                 })
@@ -173,12 +173,12 @@ impl Check {
     pub(super) fn check_list(self, totals: &Totals) -> Option<String> {
         match self {
             Self::ToolCount(most) if totals.tools > most => Some(format!(
-                "{} tools, and {most} is the limit, of all servers together; let callers see only what \
+                "{} tools, and the limit for all servers together is {most}; let callers see only what \
                  they need",
                 totals.tools
             )),
             Self::ListTokens(most) if totals.tokens > most => Some(format!(
-                "about {} tokens for all tools, and over {most} it warns; let callers see only what they \
+                "about {} tokens for all tools, and the client warns above {most}; let callers see only what they \
                  need",
                 totals.tokens
             )),

@@ -46,8 +46,7 @@ impl ClientProfile {
     }
 }
 
-const GENERIC: ClientProfile =
-    ClientProfile { name: "generic", title: "any client: what holds for all of them", rules: &[] };
+const GENERIC: ClientProfile = ClientProfile { name: "generic", title: "any client", rules: &[] };
 
 const CLAUDE: ClientProfile = ClientProfile {
     name: "claude",

@@ -1,4 +1,4 @@
-//! Running calls: negotiated negotiated, notifications, questions to the client, cancellation.
+//! Running calls: negotiated properties, notifications, questions to the client, cancellation.
 
 pub(crate) mod negotiated;
 pub(crate) mod in_flight;

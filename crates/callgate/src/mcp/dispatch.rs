@@ -45,7 +45,8 @@ impl Mcp {
         };
         let changes = ["tasks/update", "tasks/cancel", "subscriptions/listen"];
         if negotiated.read_only && changes.contains(&request.method.as_ref()) {
-            let problem = format!("`{}` is not for this form of request; use POST", request.method);
+            let problem =
+                format!("`{}` is not available with `rawRequest`; use POST", request.method);
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
         let reply = RequestContext { mcp: self, inbound, request, negotiated }.reply().await?;

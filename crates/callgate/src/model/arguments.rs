@@ -370,8 +370,8 @@ impl CompiledInput {
         format!("{{{}}}", members.join(","))
     }
 
-    /// In the order of the signature. Trailing absent ones are left out; a gap takes its default,
-    /// else null where that is allowed.
+    /// Returns the arguments in the order of the signature. Absent ones at the end are omitted; others are their
+    /// default, or null if that is allowed.
     fn positional(&self, named: &Named<'_>) -> Result<String, ArgumentsError> {
         let is_known = |name: &str| self.params.iter().any(|param| param.name == name);
         if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {

@@ -12,10 +12,12 @@ pub enum Finding {
     #[error("neither read-only nor destructive, so shown as destructive; declare one")]
     MissingSafety,
     /// The annotations contradict the declared safety, or each other.
-    #[error("the annotations' hints contradict the safety, which wins; remove them")]
+    #[error("the annotations contradict the safety, which takes precedence; remove them")]
     SafetyConflict,
     /// A class is not defined.
-    #[error("class `{0}` is not defined, so shown as an open object; define it")]
+    #[error(
+        "class `{0}` is not defined, so it is shown as an object with any properties; define it"
+    )]
     UndefinedClass(ClassName),
     /// A parameter is renamed, because clients reject its name.
     #[error("parameter `{from}` is shown as `{to}`, since clients refuse the name")]
@@ -49,20 +51,20 @@ pub enum Finding {
     #[error("the id is a reserved path of the REST endpoint, so the tool has no URL")]
     ReservedId,
     /// The tool name is longer than some clients allow.
-    #[error("the tool name has {0} characters; some clients drop over 60")]
+    #[error("the tool name has {0} characters; some clients drop names of over 60")]
     LongToolName(usize),
     /// The section has no action that defines the required mask.
     #[error(
-        "section `{0}` is named without an action that says which mask it needs, so nobody may call; \
+        "section `{0}` has no action that defines the required mask, so nobody may call the method; \
          add the action"
     )]
     SectionWithoutAction(Section),
     /// The required section does not exist.
-    #[error("section `{0}` does not exist, so nobody may call; add it")]
+    #[error("section `{0}` does not exist, so nobody may call the method; add it")]
     MissingSection(Section),
     /// The mask of an action is not a valid value.
     #[error(
-        "the mask `{1}` on section `{0}` is not 2, 4 or 6, so nobody may call; correct the action"
+        "the mask `{1}` on section `{0}` is not 2, 4 or 6, so nobody may call the method; correct the action"
     )]
     InvalidMask(Section, String),
     /// The upstream is not configured.

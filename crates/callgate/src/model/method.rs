@@ -137,7 +137,7 @@ pub enum DefinitionError {
     #[error("another definition has the id `{0}`")]
     DuplicateId(String),
     /// The id is reserved by JSON-RPC.
-    #[error("the id `{0}` begins with `rpc.`, which JSON-RPC keeps for itself")]
+    #[error("the id `{0}` begins with `rpc.`, which JSON-RPC reserves")]
     Reserved(String),
     /// A value is invalid.
     #[error("{place}: {problem}")]

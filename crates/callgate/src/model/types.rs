@@ -41,7 +41,7 @@ pub enum TypeDefinition {
 /// A property of a class.
 #[derive(Debug, Clone)]
 pub struct TypeField {
-    /// Name in JSON (Festi's `JsonProperty`), not of the PHP property.
+    /// Name in JSON (Festi's `JsonProperty`), which may differ from the name of the PHP property.
     pub name: String,
     /// Type of the value.
     pub ty: TypeExpr,

@@ -56,7 +56,7 @@ pub enum BuildError {
     #[error("{} method(s) cannot be served: {}", .0.len(), join_messages(.0))]
     Methods(Vec<InvalidMethod>),
     /// Two prompts, resources or upstreams have the same name.
-    #[error("there are two {0} `{1}`")]
+    #[error("two {0} are named `{1}`")]
     Duplicate(&'static str, String),
     /// No session key could be generated.
     #[error("the system returned no random numbers")]
@@ -329,8 +329,8 @@ impl Builder {
         self
     }
 
-    /// Allows [`serve`](Callgate::serve) to listen on addresses that other machines can reach, without
-    /// credentials.
+    /// Allows [`serve`](Callgate::serve) to listen without credentials on addresses that other machines can
+    /// reach.
     pub fn allow_anonymous(mut self) -> Self {
         self.http.allow_anonymous = true;
         self

@@ -29,7 +29,7 @@ use crate::mcp::features::prompt_function::PromptFunction;
 use crate::mcp::features::resource_function::ResourceFunction;
 use crate::upstream::local::MethodFunction;
 
-/// Makes a type a [`Plugin`]; an attribute of an `impl` block.
+/// Attribute of an `impl` block that makes its type a [`Plugin`].
 pub use callgate_macros::methods;
 
 /// A type whose functions are methods; implemented by [`methods`].

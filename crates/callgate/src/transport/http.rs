@@ -81,9 +81,9 @@ pub struct HttpOptions {
     pub raw_request: bool,
     /// Whether MCP is also available at `/`.
     pub mcp_at_root: bool,
-    /// Whether `GET /metrics` is available, for every caller that can reach the server.
+    /// Whether `GET /metrics` is available. With [`require_auth`](Self::require_auth) it requires a credential.
     pub metrics: bool,
-    /// Addresses of proxies whose header with the address of the client is believed.
+    /// Addresses of trusted proxies. Only their header is used as the address of the client.
     pub trusted_proxies: Vec<IpNet>,
     /// The header that the trusted proxies set.
     pub forwarded_header: ForwardedHeader,

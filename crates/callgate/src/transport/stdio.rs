@@ -30,7 +30,7 @@ const MAX_CALLS: usize = 256;
 /// Maximum number of open subscriptions.
 const MAX_STREAMS: usize = 64;
 
-/// Maximum time that a client may not read. Its input may have ended long ago.
+/// Maximum time for which a client may stop reading, also after its input has ended.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Limits of the transport.

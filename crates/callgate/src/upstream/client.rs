@@ -84,7 +84,7 @@ impl Client {
     pub async fn require_task(&self) -> Result<(), Error> {
         match &self.0 {
             Some(channel) => channel.become_task(true).await.map(drop),
-            None => Err(Error::tool("this method runs as a task only, over MCP")),
+            None => Err(Error::tool("this method runs only as a task, over MCP")),
         }
     }
 

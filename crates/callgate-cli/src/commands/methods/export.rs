@@ -22,7 +22,7 @@ pub(crate) async fn run(
     };
     let exported = match options.format {
         ExportFormat::Manifest => export::manifest::write(&rows, is_of)?,
-        // The parameters of code are not in the registry.
+        // The parameters of methods that are defined in code are not in the registry.
         ExportFormat::Openrpc => {
             export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
         }

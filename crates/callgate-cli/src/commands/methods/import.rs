@@ -120,7 +120,7 @@ fn watched<'a>(
     }
 }
 
-/// Returns what the source has now.
+/// Reads the source and applies the options of the import.
 async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
     let mut source = read_methods(config, import).await?;
     source.apply_options(&import.options().to_import());

@@ -47,7 +47,7 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         anyhow::bail!("{}: some clients reject tools", report::counted(errors, "error"));
     }
     if lint.strict && warnings > 0 {
-        anyhow::bail!("{}, and `--strict` allows none", report::counted(warnings, "warning"));
+        anyhow::bail!("{}, which `--strict` does not allow", report::counted(warnings, "warning"));
     }
     Ok(())
 }

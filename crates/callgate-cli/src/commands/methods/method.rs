@@ -23,7 +23,7 @@ use crate::printer::Printer;
 use crate::registry;
 use access::Explained;
 
-/// The registry has only the changes to a method that is code.
+/// Note for a method that is defined in code, of which the registry has only the changes.
 const CODE_DECIDES: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The parameters, result and minimum access of a method that is code cannot be changed.
+/// Refuses to change the parameters, result or minimum access of a method that is defined in code.
 fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();

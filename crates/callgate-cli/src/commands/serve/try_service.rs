@@ -61,7 +61,7 @@ pub(crate) async fn run(
         let (place, (by, command)) = (found.service.target(), found.description.words());
         return Err(hinted(
             format!(
-                "{place} describes its methods by {by}, but none of them can be served as a tool"
+                "{place} describes its methods with {by}, but none of them can be served as a tool"
             ),
             format!("`callgate import {command} {place} --dry-run` shows why"),
         ));
@@ -141,7 +141,8 @@ fn catalog(added: &[Added]) -> Catalog {
 
 fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan, printer: &mut Printer) {
     let place = found.service.target();
-    printer.data(format_args!("{place} describes its methods by {}", found.description.words().0));
+    printer
+        .data(format_args!("{place} describes its methods with {}", found.description.words().0));
     let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
         let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();

@@ -227,7 +227,10 @@ fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
     assert_eq!(methods["probe.unmarked"]["exposed"], false, "it is no tool");
     assert_eq!(methods["probe.echo"]["title"], "Echo");
     let said = import(&site, &dir, "Bearer ada", &["--from", "discovery"]).stdout();
-    assert!(said.contains("kept     probe.echo: all of it, Drupal site describes more"), "{said}");
+    assert!(
+        said.contains("kept     probe.echo: all columns, since Drupal site describes more"),
+        "{said}"
+    );
     assert_eq!(dir.exported()["probe.echo"], methods["probe.echo"]);
 }
 

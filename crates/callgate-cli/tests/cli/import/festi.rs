@@ -252,7 +252,10 @@ fn php_source_and_database_do_not_loosen_each_other() {
         assert_eq!(sections("batchCreateByProjectID"), json!({"projects": "closed"}));
     };
     let said = source();
-    assert!(said.contains("kept     save: sections, another source needs more\n"), "{said}");
+    assert!(
+        said.contains("kept     save: sections, since another source requires more\n"),
+        "{said}"
+    );
     check();
     for _ in 0..2 {
         import(&dir, &[]);

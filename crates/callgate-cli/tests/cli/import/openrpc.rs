@@ -312,7 +312,7 @@ fn an_external_reference_is_read_from_a_given_file() {
     refused  other: params[0].schema: `$ref` to `others.json#/Plain` is outside of the document; give the file with `--reference`
     5 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
     ");
-    assert!(ran.stderr().contains("note: no `$ref` is to `idle.json`"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("note: no `$ref` refers to `idle.json`"), "{}", ran.stderr());
     let a = |id: &str| dir.exported()[id]["input_schema"]["properties"]["a"].clone();
     let data = json!({"const": {"$ref": "types.json#/Plain"}});
     assert_eq!(a("file")["prefixItems"], json!([{"type": "string"}, data]));

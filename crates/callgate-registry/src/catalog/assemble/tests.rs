@@ -52,7 +52,7 @@ fn listed(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
 const ALL: [(&str, Mask); 2] = [("content", Mask::Execute), ("system", Mask::Execute)];
 
 #[test]
-fn the_action_of_plugin_and_method_says_what_is_needed() {
+fn actions_of_plugin_and_method_define_the_requirement() {
     let mut rows = rows();
     rows.methods = vec![row("m")];
     rows.actions = vec![action("m", 1, "4"), action("other", 2, "6")];

@@ -7,7 +7,7 @@ use crate::db::database::Dialect;
 const BOTH: &[&str] = &["access", "catalog"];
 
 /// In PostgreSQL, triggers call functions.
-const POSTGRES: &str = "-- Servers need not ask: they are told.
+const POSTGRES: &str = "-- Notifies servers of changes before their next poll.
 CREATE FUNCTION callgate_tell() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('callgate', '');
@@ -16,9 +16,9 @@ END $$;
 CREATE TRIGGER callgate_tell AFTER UPDATE ON callgate_revisions
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_tell();
 
--- Raises counters. Whoever raises one of the first two takes both, in the same order. Others hold up nobody:
--- a token is revoked while an import runs. The program has the counters before the rows that it changes, plain
--- SQL has them after: of two that wait for each other PostgreSQL ends one, and the program tries again.
+-- Increments counters. `access` and `catalog` are locked together, in this order, to avoid deadlocks. The others
+-- are not, so that a token can be revoked during an import. The program locks the counters before the rows, plain
+-- SQL locks them after: PostgreSQL ends one of two deadlocked transactions, and the program retries.
 CREATE FUNCTION callgate_raise(counters TEXT[]) RETURNS void
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -28,7 +28,7 @@ BEGIN
     UPDATE callgate_revisions SET value = value + 1 WHERE name = ANY (counters);
 END $$;
 
--- For statements that change rows: those that found none raise nothing.
+-- For triggers with a transition table: a statement that changes no rows increments nothing.
 CREATE FUNCTION callgate_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- For the others, which cannot tell.
+-- For triggers without a transition table.
 CREATE FUNCTION callgate_touched() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -46,8 +46,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Ids are never given twice, also behind one that was chosen: a grant must not pass to whoever gets a freed
--- number.
+-- Advances the sequence past explicit ids. Ids are never reused, because a grant must not apply to a later
+-- user.
 CREATE FUNCTION callgate_numbered() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -62,14 +62,14 @@ END $$;
 
 ";
 
-const MYSQL: &str = "-- TRUNCATE has no triggers: it is not noticed.\n";
+const MYSQL: &str = "-- TRUNCATE fires no triggers, so it is not noticed.\n";
 
 const SQL_SERVER: &str =
-    "-- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
--- raises one of the first two counters takes both, in the order of their names. Others hold up nobody: a token is
--- revoked while an import runs. The program has the counters before the rows that it changes, plain SQL has
--- them after: of two that wait for each other SQL Server ends one, and the program tries again. A
--- trigger sends no counts of rows of its own: programs would take them for those of their statement.
+    "-- A trigger runs once per statement, and increments nothing if no row changed. `access` and `catalog` are locked
+-- together, in this order, to avoid deadlocks. The other counters are not, so that a token can be revoked during
+-- an import. The program locks the counters before the rows, plain SQL locks them after: SQL Server ends one of
+-- two deadlocked transactions, and the program retries. Triggers set NOCOUNT, because programs would mistake
+-- their row counts for those of the statement.
 ";
 
 /// Returns the statements that create the triggers of all tables.

@@ -1,4 +1,4 @@
-//! The requests in flight. Each has one response.
+//! The requests in flight. Ensures that each gets exactly one response.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use crate::bridge::receive::message::MessageId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelBy {
     Message,
-    /// By a message; the other requests of the batch go on.
+    /// By a message; the other requests of the batch continue.
     BatchMessage,
     Disconnect,
-    /// By closing the connection, also at the end of the input, since it would not end by itself.
+    /// By closing the connection. Also at the end of the input, since such a request does not end by itself.
     DisconnectAtEnd,
 }
 

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_repeated_as_the_schema_says() {
+    fn annotated_arguments_are_repeated_in_headers() {
         let learned = ParamHeaders::default();
         let schema = json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},

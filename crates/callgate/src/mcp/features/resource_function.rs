@@ -37,7 +37,7 @@ impl Address {
 /// `Option` of one if the resource may not exist.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
-    note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, in an `Option` or a `Result` where it may not be there"
+    note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, or an `Option` or `Result` of one if the resource may not exist"
 )]
 pub trait IntoContents: Send {
     /// Returns the contents, or `None` if the resource does not exist.

@@ -55,7 +55,7 @@ impl Headers for Vec<(&str, &str)> {
     }
 }
 
-/// Decodes a header that repeats a part of the body: `=?base64?…?=` is a text beyond ASCII.
+/// Decodes a header that repeats a part of the body: `=?base64?…?=` encodes text that is not ASCII.
 pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
     else {

@@ -33,7 +33,7 @@ const MAX_COUNTED: u64 = 100_000;
 
 /// Sends messages of clients to the other servers that share the sessions.
 pub trait Relay: Send + Sync + fmt::Debug {
-    /// Has every other server pass the message to its [`Mcp::deliver`]. One of them may run the call that the
+    /// Sends the message to every other server, which passes it to [`Mcp::deliver`]. One of them may run the call that the
     /// message is for.
     fn post(
         &self,

@@ -10,7 +10,7 @@ use crate::model::method::DefinitionError;
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
 /// Compiles a schema. Patterns of [`unchecked_patterns`] are left out, and with them every keyword that
-/// would reject more values without them.
+/// would then reject more values, such as `not`.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     let built = match build(schema) {
         Err(_) if !unchecked_patterns(schema).is_empty() => {
@@ -75,7 +75,7 @@ fn may_match_more(schema: &Value) -> bool {
 
 fn without_unchecked_patterns(mut schema: Value) -> Value {
     for_each_schema_mut(&mut schema, &mut |map| {
-        // A value may match more of these schemas than before, which would reject it.
+        // Without its patterns a subschema matches more values, so these keywords would reject more.
         if map.get("not").is_some_and(may_match_more) {
             map.remove("not");
         }

@@ -24,7 +24,7 @@ pub enum ForwardedHeader {
 /// Returns the address of the client that sent a request.
 ///
 /// This is the peer of the connection. If that is one of the trusted proxies, it is the last address in
-/// their header that is not of a trusted proxy: what stands before it comes from the client. The other
+/// their header that is not of a trusted proxy: addresses before it are set by the client. The other
 /// header is ignored, since proxies pass on what they do not set.
 pub(super) fn client_address(
     parts: &Parts,

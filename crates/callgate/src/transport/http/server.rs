@@ -21,7 +21,7 @@ use super::HttpService;
 /// Maximum time to receive the head of a request, also after a response: idle connections must not use up the limit.
 /// HTTP/2 is left to proxies, because hyper's detection of the protocol has no timeout.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum time that a client may not read its response.
+/// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Pause after a failed accept, so that a lack of file descriptors causes no busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Credentials: which ones a request is sent with, and what the service says if it rejects them.
+//! Credentials: which ones a request is sent with, and how the service rejects them.
 
 pub(crate) mod credential;
 pub(crate) mod oauth;

@@ -28,7 +28,7 @@ enum BreakerState {
     Closed(u32),
     /// Time of the next attempt.
     Open(Instant),
-    /// One call is in flight.
+    /// One call probes the service.
     Probing,
 }
 

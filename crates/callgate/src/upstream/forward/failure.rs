@@ -58,7 +58,7 @@ pub(crate) enum Failure {
     NoWebSocket(StatusCode),
     #[error("no response within {0:?}")]
     TimedOut(Duration),
-    #[error("the connection closed within the response: {0}")]
+    #[error("the connection closed in the middle of the response: {0}")]
     Truncated(String),
     #[error("the response is longer than {0} bytes")]
     TooLarge(usize),
@@ -239,9 +239,11 @@ impl Failure {
                 "is busy: too many of your calls are waiting for it.",
                 "Nothing was run: send fewer at once, or try again later.",
             ),
-            Self::Down => {
-                (CallOutcome::Down, "cannot be reached, and is not tried for some seconds.", LATER)
-            }
+            Self::Down => (
+                CallOutcome::Down,
+                "cannot be reached, and calls to it are suspended for some seconds.",
+                LATER,
+            ),
             Self::Send(error) => send_row(error.kind),
             Self::TimedOut(_) => (CallOutcome::TimedOut, "did not respond within {}.", AGAIN),
             Self::NoSuchTool => (
@@ -255,9 +257,11 @@ impl Failure {
 
     fn response_row(&self) -> Row {
         match self {
-            Self::Truncated(_) => {
-                (CallOutcome::Truncated, "closed the connection within its response.", AGAIN)
-            }
+            Self::Truncated(_) => (
+                CallOutcome::Truncated,
+                "closed the connection in the middle of its response.",
+                AGAIN,
+            ),
             Self::TooLarge(_) => (
                 CallOutcome::TooLarge,
                 "responded with more than {} bytes, which is the limit.",

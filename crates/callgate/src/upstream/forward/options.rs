@@ -314,29 +314,29 @@ impl ForwardOptions {
             ),
             (
                 is_websocket && has_headers_of_callers,
-                "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share one \
+                "`pass_caller`, and a credential in a header, cannot be used with WebSocket: all callers share one \
                  connection",
             ),
             (
                 is_websocket && self.http2,
-                "`http2` is not for WebSocket, which begins with HTTP/1.1",
+                "`http2` cannot be used with WebSocket, which begins with HTTP/1.1",
             ),
             (
                 is_websocket && self.batch,
-                "`batch` is not for WebSocket, where calls do not wait for each other",
+                "`batch` cannot be used with WebSocket, where calls do not wait for each other",
             ),
             (
                 is_websocket && self.tool_path.is_some(),
-                "`calls = \"per_tool\"` is not for WebSocket, where all calls share one connection",
+                "`calls = \"per_tool\"` cannot be used with WebSocket, where all calls share one connection",
             ),
             (
                 self.batch && self.tool_path.is_some(),
-                "`batch` and `calls = \"per_tool\"` do not go together: a batch has one URL for all of \
+                "`batch` and `calls = \"per_tool\"` cannot be combined: a batch has one URL for all of \
                  its calls",
             ),
             (
                 is_websocket && self.is_described_over_http(),
-                "`described_by = \"jsonrpc_mcp\"` is not for WebSocket: its lists are read over HTTP",
+                "`described_by = \"jsonrpc_mcp\"` cannot be used with WebSocket: its lists are read over HTTP",
             ),
         ];
         let conflict =

@@ -23,8 +23,7 @@ pub(crate) use batch::BatchReply;
 const NO_CODE: i64 = -32000;
 
 /// Meaning of the error -32601 at the URL of a tool.
-const NOT_FOR_CALLER: &str =
-    "The service behind this tool does not have it for you: you may not use it, or it is gone";
+const NOT_FOR_CALLER: &str = "The service behind this tool does not offer it to you: you may not use it, or it no longer exists";
 
 /// Maximum length of a media type.
 const MAX_MEDIA: usize = 60;

@@ -55,7 +55,7 @@ outcomes! {
     TimedOut = "timed_out",
     /// The connection closed without a response.
     Broken = "broken",
-    /// The connection closed within the response.
+    /// The connection closed in the middle of the response.
     Truncated = "truncated",
     /// The response is too long.
     TooLarge = "too_large",

@@ -2,7 +2,7 @@
 
 #![expect(
     missing_docs,
-    reason = "only what the attributes write uses it; `Method` has the same words"
+    reason = "used only by generated code; `Method` documents the same functions"
 )]
 
 use schemars::JsonSchema;

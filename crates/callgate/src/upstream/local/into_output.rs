@@ -19,7 +19,7 @@ use crate::upstream::local::{Error, Response};
     message = "a method cannot return `{Self}`",
     label = "this is neither JSON with a schema nor content",
     note = "derive `serde::Serialize` and `schemars::JsonSchema` for it, or return `Content` or `ToolContent`",
-    note = "what can fail returns a `Result`, written by that name, whose error is `callgate::local::Error` or any other"
+    note = "a fallible function returns a type named `Result`, with `callgate::local::Error` or any other error"
 )]
 pub trait IntoOutput: Send {
     /// Returns the output schema, if there is one.

@@ -203,7 +203,7 @@ async fn a_session_that_is_lost_twice_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_legacy_cancellation_is_a_message_and_no_answer_comes() {
+async fn a_legacy_cancellation_is_a_message_without_a_response() {
     let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
     let sessions = AtomicUsize::new(0);
@@ -268,7 +268,7 @@ async fn a_request_that_was_not_sent_is_cancelled_locally() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_at_a_modern_server_is_told_the_versions() {
+async fn a_legacy_client_gets_the_versions_of_a_modern_server() {
     let server = FakeService::start(|seen| {
         let data = json!({"supported": ["2026-07-28"], "requested": VERSION});
         let error = json!({"code": -32022, "message": "unsupported", "data": data});

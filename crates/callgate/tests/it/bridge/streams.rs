@@ -13,7 +13,7 @@ fn opened(seen: &ReceivedRequest) -> FakeResponse {
 }
 
 #[tokio::test]
-async fn messages_pass_as_they_come_and_the_client_may_answer_the_server() {
+async fn messages_pass_unchanged_and_the_client_can_answer_the_server() {
     let (stream, call) = FakeResponse::stream();
     let call = Mutex::new(Some(call));
     let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
@@ -50,7 +50,7 @@ async fn messages_pass_as_they_come_and_the_client_may_answer_the_server() {
 }
 
 #[tokio::test]
-async fn a_stream_with_ids_goes_on_where_it_broke() {
+async fn a_broken_stream_with_ids_is_resumed() {
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"done": true}});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
     let resumed = AtomicUsize::new(0);

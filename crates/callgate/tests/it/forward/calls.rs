@@ -51,7 +51,7 @@ async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn services_are_called_in_their_own_manner() {
+async fn request_format_follows_the_configuration_of_the_service() {
     let fake = FakeService::start(echo).await;
     let name = |name| Some(header_name(name).unwrap());
     let pass_caller = CallerHeaders {

@@ -63,7 +63,7 @@ fn echo(seen: &ReceivedRequest) -> FakeResponse {
 }
 
 #[tokio::test]
-async fn each_caller_goes_with_their_own_credential() {
+async fn each_call_is_sent_with_the_callers_credential() {
     let fake = FakeService::start(echo).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();

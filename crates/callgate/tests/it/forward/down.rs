@@ -22,7 +22,7 @@ async fn an_unreachable_service_is_not_tried_and_is_named_on_readyz() {
         assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
     }
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
-    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached, and is not tried for some seconds. Nothing was run: try again later, or tell an administrator. (error id ID)");
+    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached, and calls to it are suspended for some seconds. Nothing was run: try again later, or tell an administrator. (error id ID)");
     assert_eq!((app.count(CallOutcome::Unreachable), app.count(CallOutcome::Down)), (2, 1));
     let ready = app.ready().await;
     assert_eq!(ready["status"], "ready");

@@ -80,7 +80,7 @@ fn header(seen: &ReceivedRequest, name: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_token_is_passed_on_to_the_upstream_that_asks_and_to_no_other() {
+async fn a_token_is_sent_only_to_upstreams_that_need_it() {
     let fake = FakeService::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
     let app = gateway(&fake.url("/rpc"), Some("X-Authorization"), &curious);

@@ -75,7 +75,7 @@ async fn a_certificate_of_an_unknown_authority_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_without_tls_where_told() {
+async fn http2_is_used_without_tls_if_configured() {
     let seen = Versions::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

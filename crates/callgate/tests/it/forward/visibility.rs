@@ -331,6 +331,6 @@ fn lists_of_drupal_are_not_read_over_websocket() {
     let problem = Forward::new("drupal", options).unwrap_err();
     insta::assert_snapshot!(
         problem,
-        @r#"`described_by = "jsonrpc_mcp"` is not for WebSocket: its lists are read over HTTP"#
+        @r#"`described_by = "jsonrpc_mcp"` cannot be used with WebSocket: its lists are read over HTTP"#
     );
 }

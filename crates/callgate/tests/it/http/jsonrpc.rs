@@ -135,7 +135,7 @@ async fn a_batch_of_notifications_has_no_reply() {
 }
 
 #[tokio::test]
-async fn the_members_of_a_batch_run_side_by_side() {
+async fn the_members_of_a_batch_run_concurrently() {
     let mut local = Local::default();
     // Nobody passes before two are there.
     let barrier = Arc::new(Barrier::new(2));

@@ -148,7 +148,7 @@ fn duplicate_prompts_and_resources_are_rejected() {
     let twice = Callgate::builder().prompts(prompts![hello, hello]).build().unwrap_err();
     assert!(matches!(twice, BuildError::Duplicate("prompts", _)));
     let twice = Callgate::builder().resources(resources![stock, stock]).build().unwrap_err();
-    assert_eq!(twice.to_string(), "there are two resources `shop://stock`");
+    assert_eq!(twice.to_string(), "two resources are named `shop://stock`");
 }
 
 /// The plan of the safe.
@@ -202,5 +202,5 @@ fn duplicate_resource_templates_are_rejected() {
         other
     }
     let twice = Callgate::builder().resources(resources![of_the_safe, again]).build().unwrap_err();
-    assert_eq!(twice.to_string(), "there are two resources `safe://{}`");
+    assert_eq!(twice.to_string(), "two resources are named `safe://{}`");
 }

@@ -36,7 +36,7 @@ pub(super) async fn pending(
     Ok(())
 }
 
-/// Writes what waits, as it was shown and not otherwise.
+/// Writes the pending changes, exactly as they were shown.
 pub(super) async fn approve(
     config: &Config,
     name: &str,

@@ -1,4 +1,4 @@
-//! Rows that refer to missing rows. The tables have no foreign keys, as Festi's.
+//! Rows that refer to missing rows. The tables have no foreign keys, like Festi's.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use callgate_registry::{AccessRows, CatalogRows, GrantRow, TokenRow};
 
 use crate::config::Config;
 
-/// Returns a sentence for each.
+/// Returns a message for each such row.
 pub(super) fn find(
     config: &Config,
     rows: &CatalogRows,

@@ -49,9 +49,10 @@ pub(super) async fn decide(
     let methods = methods
         .with_context(|| format!("cannot read what the service `{name}` lists for `{user}`"))?;
     let (is_allowed, reason) = match methods {
-        CallerMethods::Refused(reason) => {
-            (false, format!("denied: the service `{name}` refuses `{user}` its list: {reason}"))
-        }
+        CallerMethods::Refused(reason) => (
+            false,
+            format!("denied: the service `{name}` refuses to list methods for `{user}`: {reason}"),
+        ),
         CallerMethods::Listed(ids) if ids.contains(&row.rpc_method) => {
             (true, format!("{granted}; the service `{name}` lists it for `{user}`"))
         }

@@ -75,7 +75,7 @@ impl Connection {
 
     async fn ask(&mut self, ask: Ask<'_>, limit: Duration) -> Result<Vec<Vec<tiberius::Row>>> {
         if self.is_broken {
-            let message = "the connection was lost, or what it was used for failed before";
+            let message = "the connection was lost, or was closed after an error";
             return Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message));
         }
         // Stays set if the future is dropped.
@@ -129,7 +129,7 @@ impl Manager for Connections {
             Ok(connection)
         };
         timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
-            let message = format!("cannot log in at `{}`: no answer in time", self.address);
+            let message = format!("cannot log in to `{}`: no response in time", self.address);
             Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message))
         })
     }

@@ -16,17 +16,17 @@ pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
             (said.message().to_owned(), kind)
         }
         Error::Protocol(said) if said.contains("encryption level") => {
-            let said = "the server does not encrypt, and the connection must be encrypted";
+            let said = "the server does not support encryption, which the URL requires";
             (said.to_owned(), DatabaseErrorKind::Untrusted)
         }
         Error::Tls(said) => (certificate(&said), DatabaseErrorKind::Untrusted),
         Error::Io { message, .. } => (message, DatabaseErrorKind::Unavailable),
         Error::Routing { host, port } => {
-            (format!("the server sends us to `{host}:{port}`"), DatabaseErrorKind::Other)
+            (format!("the server redirects to `{host}:{port}`"), DatabaseErrorKind::Other)
         }
         error => (error.to_string(), DatabaseErrorKind::Other),
     };
-    DatabaseError::new(kind, format!("cannot log in at `{address}`: {said}"))
+    DatabaseError::new(kind, format!("cannot log in to `{address}`: {said}"))
 }
 
 pub(super) fn of_statement(error: Error) -> DatabaseError {

@@ -46,7 +46,7 @@ fn stale(degraded: Degraded, require_auth: bool) -> (StatusCode, Vec<(&'static s
     let Degraded { reason, details, credentials_accepted_for } = degraded;
     let left = credentials_accepted_for.as_secs();
     let (status, tokens) = match (credentials_accepted_for.is_zero(), require_auth) {
-        (false, _) => (StatusCode::OK, format!("tokens are honoured for {left} s more")),
+        (false, _) => (StatusCode::OK, format!("known tokens are accepted for {left} s more")),
         (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "all callers are refused".to_owned()),
         (true, false) => (StatusCode::OK, "callers with a token are refused".to_owned()),
     };

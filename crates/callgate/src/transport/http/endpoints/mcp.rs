@@ -117,7 +117,7 @@ async fn handle(
 }
 
 fn no_stream() -> McpError {
-    let message = "this is a stream: accept `text/event-stream`, or POST a message";
+    let message = "GET opens an event stream: accept `text/event-stream`, or POST a message";
     McpError::new(406, INVALID_REQUEST, message)
 }
 

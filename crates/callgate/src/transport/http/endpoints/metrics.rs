@@ -19,26 +19,26 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     let gateway = &state.gateway;
     let (catalog, upstreams) = (gateway.catalog(), gateway.upstream_states());
     let (used, limit) = gateway.in_flight_bytes();
-    metrics.gauge("callgate_tools", "Methods that are tools.", catalog.len());
-    let help = "Definitions that are wrong, and not served.";
+    metrics.gauge("callgate_tools", "Number of tools.", catalog.len());
+    let help = "Invalid definitions, which are not served.";
     metrics.gauge("callgate_quarantined", help, catalog.quarantined().len());
-    metrics.gauge("callgate_result_bytes", "Bytes of large results in memory.", used);
-    metrics.gauge("callgate_result_bytes_limit", "How many they may be.", limit);
+    metrics.gauge("callgate_result_bytes", "Bytes of results in memory, without small ones.", used);
+    metrics.gauge("callgate_result_bytes_limit", "Maximum of callgate_result_bytes.", limit);
     let mut each = |name, kind, help, value: fn(&UpstreamState) -> u64| {
         metrics.family(name, kind, help);
         for one in &upstreams {
             metrics.sample(&labels(one, None), value(one));
         }
     };
-    each("callgate_upstream_down", "gauge", "1 while an upstream is left alone.", |one| {
+    each("callgate_upstream_down", "gauge", "1 while the upstream is not called.", |one| {
         one.is_down.into()
     });
-    each("callgate_upstream_calls_under_way", "gauge", "Calls that have not ended.", |one| {
+    each("callgate_upstream_calls_under_way", "gauge", "Calls in progress.", |one| {
         one.counters.under_way
     });
-    let help = "Requests that were sent once more.";
+    let help = "Requests that were retried.";
     each("callgate_upstream_retries_total", "counter", help, |one| one.counters.retries);
-    let help = "Calls that ended, by how they did.";
+    let help = "Completed calls by outcome.";
     metrics.family("callgate_upstream_calls_total", "counter", help);
     for one in &upstreams {
         for (outcome, count) in &one.counters.outcomes {

@@ -136,7 +136,7 @@ pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
     let conflicts = [
         (
             options.target.is_websocket(),
-            "`oauth` is not for WebSocket: a connection keeps its access token after it has expired",
+            "`oauth` cannot be used with WebSocket: a connection keeps its access token after it has expired",
         ),
         (
             !may_receive_secrets(&client.token_url, options.target.endpoint()),

@@ -130,7 +130,7 @@ async fn a_caller_with_fewer_grants_gets_a_smaller_document() {
 }
 
 #[tokio::test]
-async fn every_reference_resolves_and_means_what_it_did() {
+async fn every_reference_resolves_to_the_same_definition() {
     let tree = |leaf: &str| {
         json!({
             "type": "object",

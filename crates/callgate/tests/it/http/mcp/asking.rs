@@ -136,7 +136,7 @@ async fn the_request_state_contains_earlier_answers() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_its_request_and_its_user_only() {
+async fn a_request_state_is_valid_only_for_its_request_and_user() {
     let (app, began) = asking();
     let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
     let asks = client.call("greet", json!({"greeting": "Hi"})).await;

@@ -108,7 +108,7 @@ fn offers() -> App {
 }
 
 #[tokio::test]
-async fn what_is_offered_is_declared() {
+async fn offered_features_are_declared_as_capabilities() {
     let app = offers();
     let expected = json!({
         "tools": {"listChanged": true},
@@ -124,7 +124,7 @@ async fn what_is_offered_is_declared() {
 }
 
 #[tokio::test]
-async fn prompts_are_listed_and_filled_in_for_who_may() {
+async fn prompts_are_listed_and_filled_in_for_permitted_callers() {
     let app = offers();
     for revision in REVISIONS {
         let client = app.client("", revision);
@@ -150,7 +150,7 @@ async fn prompts_are_listed_and_filled_in_for_who_may() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_not_there_or_lacks_something_is_refused() {
+async fn an_unknown_prompt_or_a_missing_argument_is_refused() {
     let app = offers();
     let client = app.client("", MODERN);
     for params in [
@@ -245,7 +245,7 @@ fn no_more_than_a_hundred_proposals_are_sent() {
 }
 
 #[tokio::test]
-async fn a_modern_client_hears_what_it_asked_for() {
+async fn a_modern_client_gets_the_notifications_that_it_requested() {
     let app = offers();
     let client = app.client("reader", MODERN);
     let wanted = json!({

@@ -99,7 +99,7 @@ async fn until(client: &Client<'_>, task: &Value, status: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_runs_on_as_a_task_and_has_its_result_later() {
+async fn a_method_continues_as_a_task_and_stores_its_result() {
     let (app, slow, _) = with_tasks();
     let client = app.client("reader", MODERN).offering(capable()).await;
     let discovered = client.result("server/discover", json!({})).await;
@@ -124,7 +124,7 @@ async fn a_method_runs_on_as_a_task_and_has_its_result_later() {
 }
 
 #[tokio::test]
-async fn who_cannot_come_back_waits_or_is_refused() {
+async fn clients_without_tasks_wait_or_are_refused() {
     let (app, slow, _) = with_tasks();
     slow.go.add_permits(2);
     for revision in ["2025-11-25", MODERN] {
@@ -143,7 +143,7 @@ async fn who_cannot_come_back_waits_or_is_refused() {
     let legacy = app.client("reader", "2025-11-25").call("required", json!({})).await;
     assert_eq!(legacy["isError"], true);
     let rest = app.invoke("reader", "required", json!({})).await;
-    assert_eq!(rest.json()["error"]["message"], "this method runs as a task only, over MCP");
+    assert_eq!(rest.json()["error"]["message"], "this method runs only as a task, over MCP");
     let plain = App::new();
     let client = plain.client("reader", MODERN).offering(capable()).await;
     assert_eq!(client.error("tasks/get", json!({"taskId": "x"})).await, (404, -32601));
@@ -198,7 +198,7 @@ async fn one_user_cannot_take_all_places() {
 }
 
 #[tokio::test]
-async fn a_task_is_its_users_and_can_be_taken_back() {
+async fn a_task_belongs_to_its_user_and_can_be_cancelled() {
     let (app, slow, _) = with_tasks();
     let client = app.client("reader", MODERN).offering(capable()).await;
     let task = client.call("long", json!({})).await;
@@ -221,7 +221,7 @@ async fn a_task_is_its_users_and_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn who_listens_to_a_task_is_told_what_tasks_get_would_say() {
+async fn task_notifications_have_the_members_of_tasks_get() {
     let (app, slow, _) = with_tasks();
     let client = app.client("reader", MODERN).offering(capable()).await;
     let task = client.call("long", json!({})).await;

@@ -53,7 +53,7 @@ impl StoredGrant {
         }
     }
 
-    /// The access token that is stored with it, while it is good.
+    /// Returns the access token that is stored with it, unless it has expired.
     pub(crate) fn access_token(self, now: Instant) -> Option<AccessToken> {
         let (secret, expires_at) = self.shared?;
         let lifetime = Duration::from_secs(expires_at).checked_sub(since_1970())?;

@@ -13,14 +13,14 @@ use super::token_response::TokenResponse;
 use crate::backoff::jittered;
 use crate::secret::Secret;
 
-/// Maximum time before its expiry at which a token counts as expired.
+/// Maximum margin: a token counts as expired this long before its expiry.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
 
 /// Delay after the first of consecutive failures, and maximum delay.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// How long a rejected token counts as consecutive with the next one.
+/// Maximum time between two rejected tokens that count as consecutive.
 const REJECTION_WINDOW: Duration = Duration::from_mins(2);
 
 /// An access token. Its times are relative to the arrival of the response, on the monotonic clock.

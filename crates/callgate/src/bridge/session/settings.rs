@@ -1,4 +1,4 @@
-//! Restores the log level and the subscriptions in a new session.
+//! Log level and subscriptions of a session, for restoring them in a new one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
