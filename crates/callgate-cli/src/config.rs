@@ -26,7 +26,7 @@ pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::Imports;
 pub(crate) use upstreams::{
-    ForwardFactory, Upstreams, check_row, has_secret, keys_of_row, row_shown, secret_in_file,
+    ForwardFactory, RowLimits, Upstreams, has_secret, keys_of_row, row_shown, secret_in_file,
     secret_in_variable,
 };
 use values::{Value, Values};
@@ -119,6 +119,7 @@ impl Config {
         let is_festi = preset == Some(Preset::Festi);
         let tables = tables(&values, is_festi)?;
         let attach = Attach::resolve(&values, is_festi, tables.as_ref())?;
+        let row_limits = RowLimits::resolve(&values)?;
         let max_connections = get("max_connections").number(1..=1 << 20)?;
         Ok(Self {
             listen: get("listen").address()?,
@@ -153,7 +154,7 @@ impl Config {
             tables: if attach.is_some() { Some(attach::own_tables()?) } else { tables },
             attach,
             preset,
-            upstreams: values.upstreams,
+            upstreams: values.upstreams.with_row_limits(row_limits),
             imports: values.imports,
         })
     }

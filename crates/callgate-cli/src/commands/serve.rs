@@ -104,7 +104,8 @@ pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
 
 fn upstream_factory(config: &Config, registry: &Registry) -> ForwardFactory {
     let credentials = registry.credentials().clone();
-    ForwardFactory { call_timeout: config.call_timeout, credentials }
+    let row_limits = Arc::clone(config.upstreams.row_limits());
+    ForwardFactory { call_timeout: config.call_timeout, credentials, row_limits }
 }
 
 /// Returns a builder with the options of both transports.

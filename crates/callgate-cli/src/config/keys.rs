@@ -90,6 +90,9 @@ tables.prefix | | prefix of the tables of sections, actions, permissions and set
 tables.rpc_methods | rpc_methods | table of methods
 tables.users | users | table of users
 tables.users_types | users_types | table of roles
+registry_upstreams.targets | | services that upstreams in the registry may connect to: hosts, addresses, networks and sockets such as `localhost`, `*.example.com:443`, `10.0.0.0/8` and `unix:/run/app.sock`, separated by commas; if empty, upstreams in the registry are refused
+registry_upstreams.variables | | environment variables that they may use: names, or prefixes such as `SHOP_*`, separated by commas
+registry_upstreams.directory | | directory of the files that they may use, as secrets and as `ca_file`
 attach.database | | URL of a Festi application's database, which is only read; [festi.md](../guide/festi.md) explains it
 attach.password_file | | file with the password of that database; or set `CALLGATE_ATTACH_PASSWORD`
 attach.overlay | | manifest that adds to its methods

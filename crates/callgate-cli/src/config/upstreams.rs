@@ -4,11 +4,13 @@
 //! so that other commands do not need them.
 
 mod secrets;
+mod limits;
 mod oauth;
 mod table;
 mod row;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,19 +21,21 @@ use callgate_registry::{UpstreamRow, UserCredentials};
 use secrets::Secrets;
 use table::UpstreamTable;
 
-pub(crate) use row::{check as check_row, has_secret, keys as keys_of_row, shown as row_shown};
+pub(crate) use limits::RowLimits;
+pub(crate) use row::{has_secret, keys as keys_of_row, shown as row_shown};
 pub(crate) use secrets::{secret_in_file, secret_in_variable};
 
 #[derive(Default)]
 pub(crate) struct Upstreams {
     tables: BTreeMap<String, UpstreamTable>,
     source: String,
+    row_limits: Arc<RowLimits>,
 }
 
 impl Upstreams {
     pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
         let expected = || format!("`upstreams` in {source} must have a table for each upstream");
-        let mut all = Self { tables: BTreeMap::new(), source: source.to_owned() };
+        let mut all = Self { source: source.to_owned(), ..Self::default() };
         for (name, value) in value.as_table().with_context(expected)? {
             let table = value.as_table().with_context(expected)?;
             let keys = table.clone().try_into().with_context(expected)?;
@@ -40,6 +44,21 @@ impl Upstreams {
             all.tables.insert(name.clone(), table);
         }
         Ok(all)
+    }
+
+    pub(super) fn with_row_limits(self, limits: RowLimits) -> Self {
+        Self { row_limits: Arc::new(limits), ..self }
+    }
+
+    /// Returns what upstreams in the registry may use.
+    pub(crate) fn row_limits(&self) -> &Arc<RowLimits> {
+        &self.row_limits
+    }
+
+    /// Checks a row without reading its secrets.
+    pub(crate) fn check_row(&self, row: &UpstreamRow) -> anyhow::Result<()> {
+        let table = row::table(row, &self.row_limits)?;
+        ForwardFactory::default().forward(&row.name, &table, Secrets::Placeholder).map(drop)
     }
 
     fn place(&self, name: &str) -> String {
@@ -57,7 +76,7 @@ impl Upstreams {
             .iter()
             .map(|(name, table)| UpstreamSummary::new(name, &self.source, Ok(table)));
         let of_rows = rows.iter().map(|row| {
-            let table = row::table(row);
+            let table = row::table(row, &self.row_limits);
             let mut summary = UpstreamSummary::new(&row.name, row::SOURCE, table.as_ref());
             if self.tables.contains_key(&row.name) {
                 let problem = "overridden by the upstream of the configuration file";
@@ -121,7 +140,7 @@ impl Upstreams {
             return read(table).map(Some).with_context(|| self.place(name));
         }
         let Some(row) = rows.iter().find(|row| row.name == name) else { return Ok(None) };
-        let read = row::table(row).and_then(|table| read(&table));
+        let read = row::table(row, &self.row_limits).and_then(|table| read(&table));
         read.map(Some).with_context(|| format!("upstream `{name}` in {}", row::SOURCE))
     }
 
@@ -172,12 +191,17 @@ pub(crate) struct ForwardFactory {
     /// Timeout of upstreams without `timeout_seconds`.
     pub(crate) call_timeout: Duration,
     pub(crate) credentials: UserCredentials,
+    pub(crate) row_limits: Arc<RowLimits>,
 }
 
 /// A factory for checks, without credentials.
 impl Default for ForwardFactory {
     fn default() -> Self {
-        Self { call_timeout: DEFAULT_CALL_TIMEOUT, credentials: UserCredentials::default() }
+        Self {
+            call_timeout: DEFAULT_CALL_TIMEOUT,
+            credentials: UserCredentials::default(),
+            row_limits: Arc::default(),
+        }
     }
 }
 

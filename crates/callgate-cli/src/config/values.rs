@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -185,6 +186,11 @@ impl Value<'_> {
     pub(super) fn list(self) -> Vec<String> {
         let items = self.text.split(',').map(str::trim).filter(|item| !item.is_empty());
         items.map(ToOwned::to_owned).collect()
+    }
+
+    pub(super) fn parsed<T: FromStr>(self, expected: &str) -> anyhow::Result<Vec<T>> {
+        let items = self.list().into_iter().map(|item| item.parse());
+        items.map(|item| item.map_err(|_| self.wrong(expected))).collect()
     }
 
     pub(super) fn networks(self) -> anyhow::Result<Vec<IpNet>> {

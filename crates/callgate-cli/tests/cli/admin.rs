@@ -62,6 +62,7 @@ fn earlier_spellings_of_commands_still_work() {
     assert_eq!(dir.ok(&["settings", "get"]), dir.ok(&["setting", "list"]));
     dir.ok(&["keys", "rotate", "--now"]);
     assert_eq!(dir.ok(&["keys", "list"]), dir.ok(&["key", "list"]));
+    dir.allow_targets("localhost");
     let set = dir.run_with(&["upstream", "set", "u", "--json"], r#"{"url":"http://localhost/"}"#);
     assert_eq!(set.0.status.code(), Some(0), "{}", set.stderr());
     dir.write("secret", "s");
@@ -76,6 +77,7 @@ fn every_list_and_show_prints_json() {
     dir.ok(&["section", "add", "content"]);
     dir.ok(&["grant", "set", "--role", "editors", "content", "write"]);
     dir.ok(&["grant", "set", "--user", "ada", "content", "none"]);
+    dir.allow_targets("localhost");
     dir.ok(&["upstream", "set", "shop", "url=http://localhost/"]);
     let mut printed = String::new();
     for command in [

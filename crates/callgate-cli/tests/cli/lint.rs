@@ -179,6 +179,7 @@ fn nothing_is_written() {
 #[test]
 fn an_invalid_upstream_is_a_warning() {
     let dir = registry();
+    dir.allow_targets("127.0.0.1:9");
     dir.ok(&["upstream", "set", "shop", "url=http://127.0.0.1:9/"]);
     dir.sql("callgate.db", "UPDATE callgate_upstreams SET config = '{nope'");
     let said = dir.ok(&["lint"]);

@@ -5,6 +5,14 @@ use serde_json::json;
 use super::support::{Server, TestDirectory};
 use super::upstreams::{Service, place_with_a_method};
 
+/// What the upstreams of these tests use.
+const ALLOWED: &str = r#"
+    [registry_upstreams]
+    targets = "127.0.0.1, localhost, example.com"
+    variables = "ITEMS_SECRET, OTHER, SHOP*, KEY, PASSWORD"
+    directory = "."
+"#;
+
 /// The message of a call that fails.
 fn told(server: &Server) -> Option<String> {
     let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
@@ -27,7 +35,7 @@ fn serve(dir: &TestDirectory) -> Server {
 #[test]
 fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
     let (first, second) = (Service::start(), Service::start());
-    let dir = place_with_a_method("");
+    let dir = place_with_a_method(ALLOWED);
     let server = serve(&dir);
     let words = "The service behind this tool is not configured. Nothing was run;";
     assert!(told(&server).is_some_and(|told| told.starts_with(words)));
@@ -46,7 +54,7 @@ fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
 #[test]
 fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     let service = Service::start();
-    let dir = place_with_a_method("");
+    let dir = place_with_a_method(ALLOWED);
     set(&dir, &service, &[]);
     dir.sql(
         "callgate.db",
@@ -79,7 +87,7 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
 fn an_upstream_of_the_file_overrides_that_of_the_registry() {
     let service = Service::start();
     let dir = place_with_a_method(&format!(
-        "[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
+        "{ALLOWED}[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
          first_params = [\"token:s3cret\"]\n",
         service.address
     ));
@@ -99,7 +107,7 @@ fn an_upstream_of_the_file_overrides_that_of_the_registry() {
 
 #[test]
 fn upstreams_are_set_shown_without_secrets_and_removed() {
-    let dir = place_with_a_method("");
+    let dir = place_with_a_method(ALLOWED);
     let whole = json!({
         "url": "https://example.com/rpc?key=s3cret",
         "params": "positional",
@@ -121,7 +129,8 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
 
 #[test]
 fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
-    let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    let dir =
+        place_with_a_method(&format!("{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"));
     dir.ok(&["user", "add", "ada"]);
     let set =
         |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
@@ -153,7 +162,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
 
 #[test]
 fn a_secret_on_the_command_line_causes_a_note() {
-    let dir = place_with_a_method("");
+    let dir = place_with_a_method(ALLOWED);
     for (value, is_told) in [
         ("url=http://localhost/?key=s3cret", true),
         ("url=http://localhost/rpc", false),
@@ -189,7 +198,8 @@ fn a_secret_on_the_command_line_causes_a_note() {
 
 #[test]
 fn invalid_upstreams_are_not_stored() {
-    let dir = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    let dir =
+        place_with_a_method(&format!("{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"));
     let mut talk = Vec::new();
     for arguments in [
         &["set", "x", "urll=http://localhost/"][..],
@@ -210,4 +220,92 @@ fn invalid_upstreams_are_not_stored() {
     }
     insta::assert_snapshot!(talk.concat());
     assert_eq!(dir.ok(&["upstream", "list", "--json"]).lines().count(), 1);
+}
+
+#[test]
+fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() {
+    let service = Service::start();
+    let dir = place_with_a_method("");
+    let url = format!("url=http://{}/jsonrpc", service.address);
+    let first = r#"first_params=[{"env":"ITEMS_SECRET","prefix":"token:"}]"#;
+    let set = ["upstream", "set", "default", &url, "params=positional", first, "ca_file=ca/a.pem"];
+    let (_, talk) = dir.run(&set).failure();
+    insta::assert_snapshot!(talk.replace(&service.address.to_string(), "ADDRESS"), @r#"
+    callgate: upstream `default`: `registry_upstreams` in the configuration does not allow the target `ADDRESS`, the variable `ITEMS_SECRET`, the file `ca/a.pem`
+    hint: set in callgate.toml, for every server of this registry:
+    [registry_upstreams]
+    targets = "ADDRESS"
+    variables = "ITEMS_SECRET"
+    directory = "ca"
+    "#);
+    // The suggested lines are enough.
+    let (_, lines) = talk.split_once("registry:\n").unwrap();
+    dir.write("callgate.toml", lines);
+    dir.ok(&set);
+    let more = ["headers.X={\"file\":\"secret\"}", "oauth.token_url=http://localhost:2/"];
+    let (_, talk) = dir.run(&[&set[..], &more].concat()).failure();
+    assert!(talk.contains(&format!("targets = \"{}, localhost:2\"", service.address)), "{talk}");
+    assert!(talk.contains("does not allow the target `localhost:2`, the file `secret`"), "{talk}");
+}
+
+/// Whoever may write to the registry does not get the files, variables and addresses of the server.
+#[test]
+fn rows_beyond_the_limits_are_quarantined_and_others_work() {
+    let service = Service::start();
+    let dir = place_with_a_method(ALLOWED);
+    std::fs::create_dir(dir.path("secrets")).unwrap();
+    dir.write("outside", "s3cret");
+    dir.write("secrets/key", "k3y");
+    dir.write("secrets/url", "http://169.254.169.254/");
+    std::os::unix::fs::symlink(dir.path("outside"), dir.path("secrets/link")).unwrap();
+    set(&dir, &service, &[]);
+    let allowed = ALLOWED.replace("\".\"", "\"secrets\"");
+    dir.write("callgate.toml", &allowed);
+    let outside = dir.path("outside").display().to_string();
+    let there = "http://127.0.0.1:1/";
+    let rows = [
+        ("absolute", json!({"url": there, "headers": {"X": {"file": outside}}}), "the file"),
+        ("passwd", json!({"url": there, "members": {"x": {"file": "/etc/passwd"}}}), "the file"),
+        ("parent", json!({"url": there, "first_params": [{"file": "secrets/../outside"}]}), "file"),
+        ("link", json!({"url": there, "headers": {"X": {"file": "secrets/link"}}}), "the file"),
+        ("url_file", json!({"url": {"file": "outside"}}), "the file `outside`"),
+        ("ca", json!({"url": there, "ca_file": "/etc/passwd"}), "the file `/etc/passwd`"),
+        ("env", json!({"url": there, "headers": {"X": {"env": "HOME"}}}), "the variable `HOME`"),
+        ("metadata", json!({"url": "http://169.254.169.254/"}), "the target `169.254.169.254:80`"),
+        ("in_file", json!({"url": {"file": "secrets/url"}}), "the target `169.254.169.254:80`"),
+        ("socket", json!({"url": "unix:/run/docker.sock"}), "target `unix:/run/docker.sock`"),
+        ("ws", json!({"url": "wss://other.example/"}), "the target `other.example:443`"),
+        (
+            "oauth",
+            json!({"url": there, "oauth": {"token_url": "http://10.0.0.1/", "client_id": "a",
+                "client_secret": "b"}}),
+            "the target `10.0.0.1:80`",
+        ),
+        (
+            "refresh",
+            json!({"url": there, "oauth": {"token_url": there, "client_id": "a",
+                "refresh_token": {"file": outside}}}),
+            "the file",
+        ),
+    ];
+    let good = json!({"url": there, "headers": {"X": {"file": "secrets/key"}}});
+    let all = rows.iter().map(|(name, config, _)| (*name, config)).chain([("good", &good)]);
+    let values: Vec<String> = all.map(|(name, config)| format!("('{name}', '{config}')")).collect();
+    dir.sql("callgate.db", &format!("INSERT INTO callgate_upstreams VALUES {}", values.join(",")));
+    let server = serve(&dir);
+    assert_eq!(told(&server), None, "the others work");
+    server.signal("-TERM");
+    let (_, log) = server.wait_for_exit();
+    for (name, _, reason) in &rows {
+        let line =
+            log.lines().find(|line| line.contains(&format!("upstream `{name}` is quarantined")));
+        assert!(line.is_some_and(|line| line.contains(reason)), "{name}: {line:?} {log}");
+    }
+    assert!(!log.contains("`good`") && !log.contains("s3cret"), "{log}");
+    let listed = dir.ok(&["upstream", "list"]);
+    assert_eq!(
+        listed.matches("does not allow").count(),
+        rows.len() - 1,
+        "a URL in a file is not read"
+    );
 }

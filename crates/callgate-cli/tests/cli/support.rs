@@ -32,6 +32,11 @@ impl TestDirectory {
         std::fs::write(self.path(name), text).unwrap();
     }
 
+    /// Allows upstreams in the registry to connect to these targets, in a new `callgate.toml`.
+    pub(crate) fn allow_targets(&self, targets: &str) {
+        self.write("callgate.toml", &format!("[registry_upstreams]\ntargets = \"{targets}\"\n"));
+    }
+
     /// Returns a command of the program in this directory, without `CALLGATE_*` variables of the environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_callgate"));

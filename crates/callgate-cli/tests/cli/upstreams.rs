@@ -137,7 +137,7 @@ fn calls_are_sent_to_the_url_of_their_tool_if_configured() {
         let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
         assert_eq!(reply["result"]["path"], path, "{keys}");
     }
-    let dir = place_with_a_method("");
+    let dir = place_with_a_method("[registry_upstreams]\ntargets = \"127.0.0.1\"\n");
     let url = format!("url={url}");
     dir.ok(&["upstream", "set", "default", &url, "calls=per_tool", "null_is_absent=true"]);
     let server = dir.serve(&[]);

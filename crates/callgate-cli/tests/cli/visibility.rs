@@ -142,6 +142,7 @@ fn a_method_is_shown_with_the_decision_of_the_service() {
 #[test]
 fn visibility_keys_work_in_rows_and_errors_are_reported() {
     let dir = TestDirectory::new();
+    dir.allow_targets("localhost");
     dir.ok(&["migrate"]);
     let set = |more: &[&str]| {
         let all = ["upstream", "set", "drupal", "url=http://localhost/jsonrpc"];

@@ -61,7 +61,8 @@ pub(crate) async fn run(
     printer.report(&report);
     if let Some(keys) = &source.upstream_keys {
         let upstream = upstream(&import)?;
-        super::upstream::add_keys(&store, upstream, keys, given.dry_run, printer).await?;
+        let place = (&config.upstreams, &store);
+        super::upstream::add_keys(place, upstream, keys, given.dry_run, printer).await?;
     }
     if let Some(seconds) = given.watch {
         watch(config, &store, &import, seconds, report.digest, printer).await;

@@ -12,7 +12,7 @@ use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
 
 use crate::cli::LintArgs;
 use crate::commands::{assembly, caller_named};
-use crate::config::{Config, check_row};
+use crate::config::Config;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
     found.problems.extend(guesses.map(guess));
     if caller.is_none() {
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
-        found.problems.extend(of_registry(&rows, orphans, &refused, code));
+        found.problems.extend(of_registry((config, &rows), orphans, &refused, code));
     }
     report::print(&found, lint, printer);
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
@@ -69,7 +69,7 @@ fn guess(id: &str) -> Problem {
 
 /// Returns problems that concern no tool.
 fn of_registry(
-    rows: &CatalogRows,
+    (config, rows): (&Config, &CatalogRows),
     orphans: Vec<String>,
     refused: &[SettingError],
     code: usize,
@@ -80,7 +80,7 @@ fn of_registry(
     let mut problems: Vec<Problem> =
         refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
     let quarantined = rows.upstreams.iter().filter_map(|row| {
-        let reason = check_row(row).err()?;
+        let reason = config.upstreams.check_row(row).err()?;
         let words = format!("upstream `{}` is quarantined: {reason:#}", row.name.escape_debug());
         Some(general(Level::Warning, "quarantined-upstream", words))
     });

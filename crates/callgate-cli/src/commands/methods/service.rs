@@ -152,7 +152,7 @@ pub(super) fn service(
         }
     };
     let configured = match known {
-        None => suggestion(upstream, options.target(), given),
+        None => suggestion(config, upstream, options.target(), given),
         Some(known) if !is_its => Configured::Other(format!(
             "note: upstream `{upstream}` is at {known}, so its credentials are not used here"
         )),
@@ -167,7 +167,12 @@ fn unconfigured(config: &Config, target: Target) -> ForwardOptions {
     ForwardOptions::new(target).limits(limits)
 }
 
-fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Configured {
+fn suggestion(
+    config: &Config,
+    upstream: &str,
+    target: &Target,
+    given: &ServiceOptions,
+) -> Configured {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let name = match upstream {
         bare if bare.chars().all(is_bare) => bare.to_owned(),
@@ -180,7 +185,9 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Config
     let table = [head, format!("[upstreams.{name}]"), url];
     let more = given.table();
     let is_all = more.is_empty() && !target.has_query() && name == upstream;
-    let command = is_all.then(|| format!("or: callgate upstream set {name} url={target}"));
+    let is_allowed = config.upstreams.row_limits().allows_target(target);
+    let command =
+        (is_all && is_allowed).then(|| format!("or: callgate upstream set {name} url={target}"));
     Configured::Nowhere { table: table.into_iter().chain(more).collect(), command }
 }
 

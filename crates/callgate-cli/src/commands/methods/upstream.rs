@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::{ListArgs, UpstreamCommand};
 use crate::commands::check_name;
-use crate::config::{Config, check_row, has_secret, keys_of_row, row_shown};
+use crate::config::{Config, Upstreams, has_secret, keys_of_row, row_shown};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
@@ -78,7 +78,7 @@ async fn set(
     let before = before.as_ref().and_then(|keys| keys.get("url"));
     let is_moved = is_elsewhere(before, keys.get("url"));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
-    check_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
     store.set_upstream(&row).await?;
     printer.talk(format_args!("set upstream `{name}`"));
     if is_in_file(config, name) {
@@ -100,7 +100,7 @@ async fn set(
 
 /// Adds the keys that an import suggests and the row of the upstream lacks.
 pub(super) async fn add_keys(
-    store: &Arc<SqlStore>,
+    (upstreams, store): (&Upstreams, &Arc<SqlStore>),
     name: &str,
     keys: &UpstreamKeys,
     dry_run: bool,
@@ -115,7 +115,7 @@ pub(super) async fn add_keys(
     let shown: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
-    if let Err(problem) = check_row(&row) {
+    if let Err(problem) = upstreams.check_row(&row) {
         printer.talk(format_args!(
             "note: upstream `{name}` cannot have {}: {problem:#}",
             shown.join(", ")

@@ -30,12 +30,13 @@ impl OAuthTable {
         [&self.token_url].into_iter().chain(optional.into_iter().flatten())
     }
 
-    pub(super) fn client(&self, secrets: Secrets) -> anyhow::Result<OAuthClient> {
-        let token_url = match &self.token_url {
-            Text::External(_) if secrets == Secrets::Placeholder => "https://localhost/".to_owned(),
-            url => url.read("token_url", secrets)?,
-        };
-        let client = OAuthClient::new(&token_url).context("`token_url`")?;
+    pub(super) fn token_url(&self) -> &Text {
+        &self.token_url
+    }
+
+    /// Returns the client, whose requests go to `token_url`.
+    pub(super) fn client(&self, token_url: &str, secrets: Secrets) -> anyhow::Result<OAuthClient> {
+        let client = OAuthClient::new(token_url).context("`token_url`")?;
         let mut client = client.client_auth(self.client_auth);
         match (&self.client_id, &self.client_secret, &self.refresh_token) {
             (None, Some(_), _) => anyhow::bail!("`client_secret` needs `client_id`"),

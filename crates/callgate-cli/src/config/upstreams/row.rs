@@ -7,9 +7,9 @@ use callgate::upstream::Upstream;
 use callgate_registry::{UpstreamFactory, UpstreamRow};
 use serde_json::{Map, Value};
 
-use super::ForwardFactory;
 use super::secrets::Secrets;
 use super::table::{UpstreamTable, without_query};
+use super::{ForwardFactory, RowLimits};
 use crate::errors::hinted;
 
 pub(super) const SOURCE: &str = "the registry";
@@ -21,7 +21,7 @@ pub(crate) fn keys(row: &UpstreamRow) -> anyhow::Result<Map<String, Value>> {
     serde_json::from_str(&row.config).ok().context("its `config` is not a JSON object")
 }
 
-pub(super) fn table(row: &UpstreamRow) -> anyhow::Result<UpstreamTable> {
+pub(super) fn table(row: &UpstreamRow, limits: &Arc<RowLimits>) -> anyhow::Result<UpstreamTable> {
     let keys = keys(row)?;
     UpstreamTable::check_keys(&row.name, &keys, SOURCE)?;
     let table = UpstreamTable::parse(keys)?;
@@ -31,17 +31,13 @@ pub(super) fn table(row: &UpstreamRow) -> anyhow::Result<UpstreamTable> {
         let problem = format!("`{variable}` has the prefix of configuration keys");
         return Err(hinted(problem, "choose another name for the variable"));
     }
-    Ok(table)
-}
-
-/// Checks a row without reading its secrets.
-pub(crate) fn check(row: &UpstreamRow) -> anyhow::Result<()> {
-    ForwardFactory::default().forward(&row.name, &table(row)?, Secrets::Placeholder).map(drop)
+    table.limited(limits)
 }
 
 impl UpstreamFactory for ForwardFactory {
     fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
-        let made = table(row).and_then(|it| self.forward(&row.name, &it, Secrets::Read));
+        let made = table(row, &self.row_limits);
+        let made = made.and_then(|it| self.forward(&row.name, &it, Secrets::Read));
         made.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))
     }
 }

@@ -6,6 +6,8 @@ use anyhow::Context as _;
 use callgate::Secret;
 use serde::Deserialize;
 
+use super::limits::Reference;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
     Read,
@@ -63,6 +65,13 @@ impl<T: Clone + From<String>> Sourced<T> {
             Self::Inline(_) => None,
         }
     }
+
+    pub(super) fn inline(&self) -> Option<&T> {
+        match self {
+            Self::External(_) => None,
+            Self::Inline(value) => Some(value),
+        }
+    }
 }
 
 impl ExternalValue {
@@ -70,6 +79,13 @@ impl ExternalValue {
         match self {
             Self::Variable { env, .. } => Some(env),
             Self::File { .. } => None,
+        }
+    }
+
+    pub(super) fn reference(&self) -> Reference<'_> {
+        match self {
+            Self::Variable { env, .. } => Reference::Variable(env),
+            Self::File { file, .. } => Reference::File(file),
         }
     }
 

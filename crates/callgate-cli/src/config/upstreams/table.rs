@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,6 +15,7 @@ use callgate::model::{LOCAL, ParamStyle};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::limits::{Reference, RowLimits};
 use super::oauth::OAuthTable;
 use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::keys::UPSTREAM_KEYS;
@@ -65,6 +67,9 @@ pub(super) struct UpstreamTable {
     #[serde(default)]
     trust_errors: bool,
     ca_file: Option<PathBuf>,
+    /// What an upstream in the registry may use. If `None`, everything.
+    #[serde(skip)]
+    limits: Option<Arc<RowLimits>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -136,6 +141,16 @@ impl UpstreamTable {
         texts.filter_map(Sourced::external).chain(values.filter_map(Sourced::external))
     }
 
+    /// Limits what the upstream may use. URLs in variables and files are checked when they are read.
+    pub(super) fn limited(self, limits: &Arc<RowLimits>) -> anyhow::Result<Self> {
+        let urls = [&self.url].into_iter().chain(self.oauth.iter().map(OAuthTable::token_url));
+        let targets = urls.filter_map(|url| url.inline()?.parse().ok()).map(Reference::Target);
+        let external = self.external().map(ExternalValue::reference);
+        let ca_file = self.ca_file.iter().map(|file| Reference::File(file));
+        limits.check(targets.chain(external).chain(ca_file))?;
+        Ok(Self { limits: Some(Arc::clone(limits)), ..self })
+    }
+
     /// Returns the URL without its query, or the place of the URL.
     pub(super) fn shown_url(&self) -> String {
         match &self.url {
@@ -153,11 +168,19 @@ impl UpstreamTable {
     }
 
     pub(super) fn target(&self, secrets: Secrets) -> anyhow::Result<Target> {
-        let url = match &self.url {
-            Text::External(_) if secrets == Secrets::Placeholder => "http://localhost/".to_owned(),
-            url => url.read("url", secrets)?,
-        };
-        url.parse().context("`url`")
+        self.checked_url("url", &self.url, secrets)?.parse().context("`url`")
+    }
+
+    fn checked_url(&self, key: &str, url: &Text, secrets: Secrets) -> anyhow::Result<String> {
+        if url.external().is_some() && secrets == Secrets::Placeholder {
+            return Ok("http://localhost/".to_owned());
+        }
+        let text = url.read(key, secrets)?;
+        if let Some(limits) = &self.limits {
+            let target = text.parse().with_context(|| format!("`{key}`"))?;
+            limits.check([Reference::Target(target)])?;
+        }
+        Ok(text)
     }
 
     pub(super) fn options(
@@ -197,7 +220,9 @@ impl UpstreamTable {
             options = options.ca_certificates(&pem).with_context(shown)?;
         }
         if let Some(oauth) = &self.oauth {
-            options = options.oauth(oauth.client(secrets).context("`oauth`")?);
+            let url = self.checked_url("token_url", oauth.token_url(), secrets);
+            let client = url.and_then(|url| oauth.client(&url, secrets));
+            options = options.oauth(client.context("`oauth`")?);
         }
         self.with_basic(options, secrets)
     }

@@ -402,6 +402,7 @@ fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let (site, dir) = (Site::start(), registry());
     let url = site.url();
     // A row of the registry is changed; for the file, the key is suggested.
+    dir.allow_targets("127.0.0.1");
     dir.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
     let told = import(&site, &dir, "Bearer ada", &["--dry-run"]).stderr();
     let keys = "calls = \"per_tool\", null_is_absent = true";

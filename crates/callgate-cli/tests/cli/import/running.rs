@@ -22,10 +22,13 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     note: to call the service, callgate.toml needs
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
-    or: callgate upstream set pets url=http://127.0.0.1:[port]/rpc
     note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
     note: the safety of 1 methods is a guess; set it with `callgate method set ID --read-only` or `--destructive`
     "#);
+    // A row of the registry is suggested where it would work.
+    dir.allow_targets("127.0.0.1");
+    let told = dir.run(&["import", "openrpc", &url, "--upstream", "pets"]).stderr();
+    assert!(told.contains(&format!("or: callgate upstream set pets url={url}")), "{told}");
     // The suggested configuration works, and is not suggested again.
     dir.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
     let ran = dir.run(&["import", "openrpc", "--upstream", "pets"]);
@@ -83,6 +86,8 @@ fn an_upstream_of_the_registry_is_used() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let dir = registry();
     let url = format!("url={}", service.url("/rpc"));
+    let allowed = "targets = \"127.0.0.1\"\ndirectory = \".\"";
+    dir.write("callgate.toml", &format!("[registry_upstreams]\n{allowed}\n"));
     dir.ok(&["upstream", "set", "pets", &url, "headers.X-Key={\"file\":\"key\"}"]);
     let (_, talk) = dir.run(&["import", "openrpc", "--upstream", "pets"]).failure();
     let problem = "callgate: upstream `pets` in the registry: `headers`: cannot read `key`";

@@ -115,7 +115,7 @@ fn it_can_be_tried_with_nothing_configured() {
 #[test]
 fn an_upstream_of_the_registry_sends_each_users_secret() {
     let aria2 = servers::aria2();
-    let dir = dir("metrics = true");
+    let dir = dir("metrics = true\n[registry_upstreams]\ntargets = \"127.0.0.1\"");
     dir.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
     let server = Server::start(quiet(&dir));
     dir.ok(&[

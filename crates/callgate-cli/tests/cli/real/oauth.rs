@@ -199,6 +199,8 @@ fn an_import_uses_an_access_token() {
 #[test]
 fn oauth_errors_are_reported_without_secrets() {
     let dir = TestDirectory::new();
+    let allowed = "targets = \"shop.example\"\ndirectory = \".\"";
+    dir.write("callgate.toml", &format!("[registry_upstreams]\n{allowed}\n"));
     dir.ok(&["migrate"]);
     let client = [
         "url=https://shop.example/rpc",

@@ -48,8 +48,19 @@ impl Target {
         self.socket.is_none().then_some(&self.url)
     }
 
-    pub(crate) fn socket(&self) -> Option<&Path> {
+    /// Returns the path of the Unix socket.
+    pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
+    }
+
+    /// Returns the host, an IPv6 address in brackets; `localhost` for a Unix socket.
+    pub fn host(&self) -> &str {
+        self.uri().host().unwrap_or_default()
+    }
+
+    /// Returns the port, by default that of the scheme.
+    pub fn port(&self) -> u16 {
+        self.uri().port_u16().unwrap_or(if self.url.is_https() { 443 } else { 80 })
     }
 
     pub(crate) fn is_websocket(&self) -> bool {

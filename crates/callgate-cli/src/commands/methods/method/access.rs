@@ -33,7 +33,8 @@ pub(super) async fn decide(
     // Writes to the store: an authorization server may replace a refresh token.
     let credentials = UserCredentials::stored_in(Arc::clone(store) as _);
     credentials.set(&store.credentials().await?);
-    let factory = ForwardFactory { call_timeout: config.call_timeout, credentials };
+    let row_limits = Arc::clone(config.upstreams.row_limits());
+    let factory = ForwardFactory { call_timeout: config.call_timeout, credentials, row_limits };
     let forward = config.upstreams.forward(name, &upstreams, &factory)?;
     let Some(lists) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
         return Ok(None);

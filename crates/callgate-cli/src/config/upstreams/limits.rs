@@ -1,0 +1,360 @@
+//! `[registry_upstreams]`: what upstreams in the registry may use.
+//!
+//! Whoever may write to the registry need not be trusted with the files, the variables and the network of the
+//! server. Upstreams in the configuration file are not limited.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+use callgate::forward::Target;
+use callgate::http::IpNet;
+use serde_json::json;
+
+use crate::config::values::Values;
+use crate::errors::hinted;
+
+const TARGETS: &str = "registry_upstreams.targets";
+const VARIABLES: &str = "registry_upstreams.variables";
+const DIRECTORY: &str = "registry_upstreams.directory";
+
+#[derive(Debug, Default)]
+pub(crate) struct RowLimits {
+    /// If empty, upstreams in the registry are refused.
+    targets: Vec<TargetPattern>,
+    variables: Vec<VariablePattern>,
+    /// Directory of the files, if they may use any.
+    directory: Option<PathBuf>,
+}
+
+/// Something outside of the registry that a row refers to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reference<'a> {
+    Target(Target),
+    Variable(&'a str),
+    File(&'a Path),
+}
+
+impl RowLimits {
+    pub(in crate::config) fn resolve(values: &Values) -> anyhow::Result<Self> {
+        let directory = values.get(DIRECTORY).text;
+        Ok(Self {
+            targets: values.get(TARGETS).parsed(
+                "hosts such as `localhost`, `10.0.0.0/8`, `*.example.com:443` or `unix:/run/app.sock`",
+            )?,
+            variables: values
+                .get(VARIABLES)
+                .parsed("names of variables such as `SHOP_TOKEN` or `SHOP_*`")?,
+            directory: (!directory.is_empty()).then(|| directory.into()),
+        })
+    }
+
+    pub(crate) fn allows_target(&self, target: &Target) -> bool {
+        self.targets.iter().any(|pattern| pattern.matches(target))
+    }
+
+    /// Checks what a row refers to. The hint has the lines that the configuration lacks.
+    pub(super) fn check<'a>(
+        &self,
+        references: impl IntoIterator<Item = Reference<'a>>,
+    ) -> anyhow::Result<()> {
+        let mut refused = Vec::new();
+        for reference in references {
+            let is_allowed = match &reference {
+                Reference::Target(target) => self.allows_target(target),
+                Reference::Variable(name) => self.variables.iter().any(|it| it.matches(name)),
+                Reference::File(file) => {
+                    self.directory.as_deref().is_some_and(|directory| is_below(file, directory))
+                }
+            };
+            if !is_allowed && !refused.contains(&reference) {
+                refused.push(reference);
+            }
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        let problem = format!(
+            "`registry_upstreams` in the configuration does not allow {}",
+            shown.join(", ")
+        );
+        Err(hinted(problem, self.hint(&refused)))
+    }
+
+    fn hint(&self, refused: &[Reference<'_>]) -> String {
+        let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
+            let new: Vec<String> = refused.iter().filter_map(add).collect();
+            (!new.is_empty()).then(|| json!([known, new].concat().join(", ")))
+        };
+        let targets = with(texts(&self.targets), &|it| match it {
+            Reference::Target(target) => Some(address(target)),
+            _ => None,
+        });
+        let variables = with(texts(&self.variables), &|it| match it {
+            Reference::Variable(name) => Some((*name).to_owned()),
+            _ => None,
+        });
+        let file = refused.iter().find_map(|it| match it {
+            Reference::File(file) => Some(*file),
+            _ => None,
+        });
+        let parent = file.filter(|_| self.directory.is_none()).map(|file| {
+            let parent = file.parent().filter(|parent| *parent != Path::new(""));
+            json!(parent.unwrap_or(Path::new(".")))
+        });
+        let lines = [("targets", targets), ("variables", variables), ("directory", parent)];
+        let lines =
+            lines.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+        let lines: Vec<String> = lines.collect();
+        match (&self.directory, lines.as_slice()) {
+            (Some(directory), []) => format!("move the file below `{}`", directory.display()),
+            _ => format!(
+                "set in callgate.toml, for every server of this registry:\n\
+                 [registry_upstreams]\n{}",
+                lines.join("\n")
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Reference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(target) => write!(f, "the target `{}`", address(target)),
+            Self::Variable(name) => write!(f, "the variable `{name}`"),
+            Self::File(file) => write!(f, "the file `{}`", file.display()),
+        }
+    }
+}
+
+/// Returns the pattern that matches only this target.
+fn address(target: &Target) -> String {
+    match target.socket() {
+        Some(socket) => format!("unix:{}", socket.display()),
+        None => format!("{}:{}", target.host(), target.port()),
+    }
+}
+
+fn texts(patterns: &[impl ToString]) -> Vec<String> {
+    patterns.iter().map(ToString::to_string).collect()
+}
+
+/// Returns `true` if a file is in a directory or below it. Links are followed; of a file that does not exist, the
+/// path is compared, so that a row can be checked on another machine.
+fn is_below(file: &Path, directory: &Path) -> bool {
+    if file.components().any(|component| component == Component::ParentDir) {
+        return false;
+    }
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    match (real(file), real(directory)) {
+        (Ok(file), Ok(directory)) => file != directory && file.starts_with(directory),
+        _ => false,
+    }
+}
+
+/// Addresses that a row may connect to.
+#[derive(Debug)]
+struct TargetPattern {
+    host: HostPattern,
+    /// If `None`, every port.
+    port: Option<u16>,
+    text: String,
+}
+
+#[derive(Debug)]
+enum HostPattern {
+    Name(String),
+    /// The part after the `*` of `*.example.com`.
+    Subdomains(String),
+    Network(IpNet),
+    Socket(PathBuf),
+}
+
+impl TargetPattern {
+    fn matches(&self, target: &Target) -> bool {
+        if let Some(socket) = target.socket() {
+            return matches!(&self.host, HostPattern::Socket(path) if path == socket);
+        }
+        let host = target.host().trim_matches(['[', ']']);
+        let is_host = match (&self.host, host.parse()) {
+            (HostPattern::Network(network), Ok(address)) => {
+                network.contains(&IpAddr::to_canonical(&address))
+            }
+            (HostPattern::Name(name), Err(_)) => name.eq_ignore_ascii_case(host),
+            (HostPattern::Subdomains(suffix), Err(_)) => {
+                let host = host.to_ascii_lowercase();
+                host.strip_suffix(suffix).is_some_and(|name| !name.is_empty())
+            }
+            _ => false,
+        };
+        is_host && self.port.is_none_or(|port| port == target.port())
+    }
+}
+
+impl fmt::Display for TargetPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Neither a host, an address, a network nor a socket.
+#[derive(Debug)]
+struct InvalidPattern;
+
+impl FromStr for TargetPattern {
+    type Err = InvalidPattern;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
+        let (host, port) = if let Some(path) = text.strip_prefix("unix:") {
+            let path = Some(path).filter(|path| path.starts_with('/')).ok_or(InvalidPattern)?;
+            (HostPattern::Socket(path.into()), None)
+        } else if let Ok(network) = text.parse() {
+            (HostPattern::Network(network), None)
+        } else if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+            (HostPattern::Network(address.to_canonical().into()), None)
+        } else if let Ok(address) = text.parse::<SocketAddr>() {
+            (HostPattern::Network(address.ip().to_canonical().into()), Some(address.port()))
+        } else {
+            let (host, port) = match text.split_once(':') {
+                Some((host, port)) => (host, Some(port.parse().map_err(|_| InvalidPattern)?)),
+                None => (text, None),
+            };
+            (HostPattern::from_name(&host.to_ascii_lowercase())?, port)
+        };
+        Ok(Self { host, port, text: text.to_owned() })
+    }
+}
+
+impl HostPattern {
+    fn from_name(name: &str) -> Result<Self, InvalidPattern> {
+        let plain = name.strip_prefix("*.").unwrap_or(name);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if plain.is_empty() || !plain.chars().all(is_plain) {
+            return Err(InvalidPattern);
+        }
+        Ok(match name.strip_prefix('*') {
+            Some(suffix) => Self::Subdomains(suffix.to_owned()),
+            None => Self::Name(name.to_owned()),
+        })
+    }
+}
+
+/// Names of environment variables: one, or those with a prefix (`SHOP_*`).
+#[derive(Debug)]
+struct VariablePattern {
+    name: String,
+    is_prefix: bool,
+}
+
+impl VariablePattern {
+    fn matches(&self, variable: &str) -> bool {
+        if self.is_prefix { variable.starts_with(&self.name) } else { variable == self.name }
+    }
+}
+
+impl fmt::Display for VariablePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.name, if self.is_prefix { "*" } else { "" })
+    }
+}
+
+impl FromStr for VariablePattern {
+    type Err = InvalidPattern;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        if name.is_empty() || name.contains('*') {
+            return Err(InvalidPattern);
+        }
+        Ok(Self { name: name.to_owned(), is_prefix: name != text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(pattern: &str, url: &str) -> bool {
+        let pattern: TargetPattern = pattern.parse().unwrap();
+        pattern.matches(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn a_target_is_matched_by_host_port_network_and_socket() {
+        for (pattern, allowed, refused) in [
+            ("localhost", "http://LOCALHOST:1/a?b", "http://localhost.example.com/"),
+            ("LocalHost", "ws://localhost/", "http://127.0.0.1/"),
+            ("a.example.com:443", "https://a.example.com/", "http://a.example.com/"),
+            ("a.example.com:80", "http://a.example.com/", "http://a.example.com:443/"),
+            ("*.example.com", "https://a.b.example.com:1/", "https://example.com/"),
+            ("*.example.com:443", "wss://A.EXAMPLE.COM/", "https://a.example.com:444/"),
+            ("*.example.com", "https://a.example.com/", "https://badexample.com/"),
+            ("127.0.0.1", "http://127.0.0.1:9/", "http://127.0.0.2/"),
+            ("127.0.0.1", "http://[::ffff:127.0.0.1]:9/", "http://2130706433/"),
+            ("127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:8/"),
+            ("10.0.0.0/8", "http://10.1.2.3/", "http://11.1.2.3/"),
+            ("::1", "http://[::1]:7/", "http://[::2]:7/"),
+            ("[::1]:7", "http://[::1]:7/", "http://[::1]:8/"),
+            ("[::1]", "http://[::1]:7/", "http://127.0.0.1/"),
+            ("*.0.0.1", "http://a.0.0.1/", "http://127.0.0.1/"),
+            ("unix:/run/a.sock", "unix:/run/a.sock:/rpc", "unix:/run/b.sock"),
+            ("unix:/run/a.sock", "unix:/run/a.sock", "unix:/run/../run/a.sock"),
+            ("localhost", "http://localhost/", "unix:/run/a.sock"),
+        ] {
+            assert!(allows(pattern, allowed), "{pattern} {allowed}");
+            assert!(!allows(pattern, refused), "{pattern} {refused}");
+        }
+        for wrong in ["*", "*.", "http://localhost", "a:b", "a*b", "unix:a.sock", "a/24", ":80"] {
+            assert!(wrong.parse::<TargetPattern>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_matched_by_name_or_prefix() {
+        for (pattern, name, is_allowed) in [
+            ("SHOP_TOKEN", "SHOP_TOKEN", true),
+            ("SHOP_TOKEN", "SHOP_TOKEN_2", false),
+            ("SHOP_*", "SHOP_TOKEN", true),
+            ("SHOP_*", "shop_token", false),
+            ("SHOP_*", "MY_SHOP_TOKEN", false),
+        ] {
+            let pattern: VariablePattern = pattern.parse().unwrap();
+            assert_eq!(pattern.matches(name), is_allowed, "{pattern} {name}");
+        }
+        for wrong in ["*", "*_TOKEN", "A*B*"] {
+            assert!(wrong.parse::<VariablePattern>().is_err(), "{wrong}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_is_below_the_directory_after_links_are_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (secrets, outside) = (dir.path().join("secrets"), dir.path().join("outside"));
+        std::fs::create_dir_all(secrets.join("shop")).unwrap();
+        for file in [secrets.join("shop/key"), outside.clone()] {
+            std::fs::write(file, "s3cret").unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, secrets.join("link")).unwrap();
+        std::os::unix::fs::symlink(secrets.join("shop/key"), secrets.join("inner")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), secrets.join("up")).unwrap();
+        std::os::unix::fs::symlink(&secrets, dir.path().join("alias")).unwrap();
+        for (file, is_allowed) in [
+            ("secrets/shop/key", true),
+            ("secrets/inner", true),
+            ("alias/shop/key", true),
+            ("secrets/not-there", true),
+            ("secrets/link", false),
+            ("secrets/up/outside", false),
+            ("secrets/../outside", false),
+            ("secrets/shop/../../outside", false),
+            ("secrets", false),
+            ("secrets-2/key", false),
+            ("outside", false),
+        ] {
+            assert_eq!(is_below(&dir.path().join(file), &secrets), is_allowed, "{file}");
+        }
+    }
+}
