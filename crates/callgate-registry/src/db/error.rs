@@ -88,7 +88,9 @@ impl DatabaseError {
             }
             DatabaseErrorKind::Denied => "check the user, the password and the user's permissions",
             DatabaseErrorKind::Untrusted => {
-                "set the encryption and the trusted certificate in the URL; see docs/operate/databases.md"
+                "name the authority of the certificate in the URL, with `sslrootcert=FILE` (MySQL: `ssl-ca`, \
+                 SQL Server: `ca`), or do not check it, with `sslmode=require` (MySQL: `ssl-mode=REQUIRED`, \
+                 SQL Server: `trust_certificate=true`); docs/operate/databases.md has more"
             }
             DatabaseErrorKind::Duplicate | DatabaseErrorKind::Other => return None,
         })

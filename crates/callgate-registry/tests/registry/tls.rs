@@ -67,7 +67,7 @@ async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
     let elsewhere = papers.url(&by_name, "sslmode=verify-full&sslrootcert=OWN");
     assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
     connects(&papers.url(&by_name, "sslmode=verify-ca&sslrootcert=OWN")).await;
-    for parameters in ["sslmode=prefer", "sslmode=require"] {
+    for parameters in ["", "sslmode=prefer", "sslmode=require"] {
         connects(&papers.url(&database.url, parameters)).await;
     }
     let store = connects(&papers.url(&database.url, "sslmode=verify-full&sslrootcert=OWN")).await;
@@ -103,9 +103,40 @@ async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
     assert_eq!(refused(&plain).await, DatabaseErrorKind::Denied);
     connects(&papers.url(&by_name, "ssl-mode=VERIFY_CA&ssl-ca=OWN")).await;
     for parameters in
-        ["ssl-mode=PREFERRED", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN"]
+        ["", "ssl-mode=PREFERRED", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN"]
     {
         let store = connects(&papers.url(&by_number, parameters)).await;
         store.ensure_sections(&["s".to_owned()]).await.unwrap();
     }
+}
+
+/// Connects to this machine, but is not a loopback address.
+const NOT_LOOPBACK: &str = "0.0.0.0";
+
+#[tokio::test]
+async fn servers_beyond_loopback_are_verified_unless_the_url_says_otherwise() {
+    let papers = Papers::make();
+    for (engine, own, unverified) in [
+        (Engine::Postgres, "sslrootcert=OWN", "sslmode=require"),
+        (Engine::MariaDb, "ssl-ca=OWN", "ssl-mode=REQUIRED"),
+    ] {
+        let server = papers.server(engine);
+        let url = server.database().url.replace("127.0.0.1", NOT_LOOPBACK);
+        for parameters in ["", own] {
+            let url = papers.url(&url, parameters);
+            assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{url} {parameters}");
+        }
+        connects(&papers.url(&url, unverified)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_unencrypted_server_beyond_loopback_is_refused_with_a_remedy() {
+    let server = Engine::Postgres.start(Path::new(TMP));
+    let url = server.database().url.replace("127.0.0.1", NOT_LOOPBACK);
+    let opened = SqlStore::migrate(&url.parse().unwrap(), &DatabaseOptions::default(), None).await;
+    let Err(OpenError::Database(error)) = opened else { panic!("{opened:?}") };
+    assert_eq!(error.kind, DatabaseErrorKind::Untrusted);
+    assert!(error.advice().unwrap().contains("`sslmode=require`"), "{:?}", error.advice());
+    connects(&format!("{url}?sslmode=disable").parse().unwrap()).await;
 }

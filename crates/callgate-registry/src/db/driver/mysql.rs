@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlValueRef};
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlSslMode, MySqlValueRef};
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _,
     TypeInfo as _, ValueRef as _,
@@ -43,9 +43,12 @@ pub(crate) async fn connect(
     mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
-    let connect = MySqlConnectOptions::from_url(url)
+    let mut connect = MySqlConnectOptions::from_url(url)
         .map_err(DatabaseError::from)?
         .disable_statement_logging();
+    if sqlx_pool::must_verify(url, (connect.get_host(), connect.get_socket())) {
+        connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
+    }
     let mut first = sqlx_pool::first::<MySql>(&connect, options).await?;
     let mut version = <MySql as SqlxDriver>::rows(&mut first, "SELECT VERSION()", &[]).await?;
     let version = version.pop().map(|mut row| row.text()).unwrap_or_default();

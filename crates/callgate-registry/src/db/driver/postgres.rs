@@ -6,7 +6,8 @@ use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{
-    PgArgumentBuffer, PgArguments, PgConnectOptions, PgRow, PgTypeInfo, PgValueRef, Postgres,
+    PgArgumentBuffer, PgArguments, PgConnectOptions, PgRow, PgSslMode, PgTypeInfo, PgValueRef,
+    Postgres,
 };
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _, Type,
@@ -45,6 +46,9 @@ pub(crate) async fn connect(
     sqlx_pool::check_parameters(url, PARAMETERS)?;
     let mut connect =
         PgConnectOptions::from_url(url).map_err(DatabaseError::from)?.disable_statement_logging();
+    if sqlx_pool::must_verify(url, (connect.get_host(), connect.get_socket())) {
+        connect = connect.ssl_mode(PgSslMode::VerifyFull);
+    }
     if connect.get_application_name().is_none() {
         connect = connect.application_name("callgate");
     }

@@ -4,6 +4,8 @@
 //! gives up a little later and closes the connection.
 
 use std::future::Future;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -222,6 +224,15 @@ pub(crate) async fn first<D: SqlxDriver>(
         let limit = seconds(options.connect_timeout);
         Err(away(format!("could not connect to the database within {limit}")))
     })
+}
+
+/// Returns `true` if the server is on another machine and the URL does not define how it is verified.
+pub(crate) fn must_verify(url: &Url, (host, socket): (&str, Option<&PathBuf>)) -> bool {
+    let is_defined = url.query_pairs().any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"));
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_loopback = host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback());
+    !is_defined && socket.is_none() && !is_loopback
 }
 
 /// Refuses unknown parameters, which may have been meant to protect the connection.
