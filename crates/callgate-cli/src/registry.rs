@@ -113,18 +113,30 @@ pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::R
     ))
 }
 
-/// Returns the path of the registry if other users of this machine can read it.
-pub(crate) fn readable_by_others(config: &Config) -> Option<PathBuf> {
-    config.database.path().filter(|path| others_read(path)).map(Path::to_owned)
+/// Returns a warning if other users of this machine can read or change the files of the registry.
+pub(crate) fn file_warning(config: &Config) -> Option<String> {
+    let path = config.database.path()?;
+    let files = ["", "-wal", "-shm"].map(|suffix| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        PathBuf::from(file)
+    });
+    let open = files.iter().filter(|file| is_open_to_others(file));
+    let open: Vec<String> = open.map(|file| file.display().to_string()).collect();
+    let open = Some(open.join(" ")).filter(|open| !open.is_empty())?;
+    Some(format!(
+        "other users of this machine can read or change the registry, which has signing keys and credentials; \
+         run `chmod 600 {open}`"
+    ))
 }
 
 #[cfg(unix)]
-fn others_read(path: &Path) -> bool {
+fn is_open_to_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o044 != 0)
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o066 != 0)
 }
 
 #[cfg(not(unix))]
-fn others_read(_: &Path) -> bool {
+fn is_open_to_others(_: &Path) -> bool {
     false
 }

@@ -84,6 +84,9 @@ async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
     if applied.contains(&"registry") {
         tracing::info!(database = %config.database, "created a new registry");
     }
+    if let Some(warning) = registry::file_warning(config) {
+        tracing::warn!("{warning}");
+    }
     let local = if given.demo { demo::application()? } else { Local::default() };
     if given.demo {
         demo::prepare(&own, &local, &config.database.to_string()).await?;

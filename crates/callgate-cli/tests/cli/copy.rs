@@ -1,9 +1,10 @@
 //! `callgate registry copy`, and what `callgate migrate --dry-run` would do.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
 
-use super::support::TestDirectory;
+use super::support::{Server, TestDirectory};
 
 /// More tokens than are copied in a moment.
 pub(crate) const TOKENS: &str = "
@@ -90,6 +91,8 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
     // It is all that there is to do.
     dir.sql("callgate.db", script.leak());
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(dir.path("callgate.db"), private).unwrap();
     let nothing = dir.run(&["migrate", "--dry-run"]);
     assert_eq!(nothing.stdout(), "");
     assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
@@ -111,4 +114,56 @@ fn beside_a_festi_database_what_migrating_would_do_is_told_with_the_names_that_a
     let would = dir.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
     assert!(would.0.status.success() && would.stdout().is_empty(), "{}", would.stderr());
     dir.ok(&[&["migrate"], &attached[..]].concat());
+}
+
+fn with_umask(dir: &TestDirectory, umask: &str, arguments: &[&str]) -> Command {
+    let program = dir.command(arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask \"$0\" && exec \"$@\"", umask]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(dir.path(""));
+    command
+}
+
+fn mode(dir: &TestDirectory, file: &str) -> u32 {
+    std::fs::metadata(dir.path(file)).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn files_of_a_registry_are_private_with_every_umask() {
+    for umask in ["000", "022", "077"] {
+        let dir = TestDirectory::new();
+        for arguments in
+            [&["migrate"][..], &["registry", "copy", "sqlite:callgate.db", "sqlite:copy.db"]]
+        {
+            let ran = with_umask(&dir, umask, arguments).output().unwrap();
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        }
+        let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
+        let _server = Server::start(with_umask(&dir, umask, &serve));
+        let _demo = Server::start(with_umask(&dir, umask, &[&serve[..], &["--demo"]].concat()));
+        for name in ["callgate.db", "callgate-demo.db"] {
+            for file in ["", "-wal", "-shm"].map(|suffix| format!("{name}{suffix}")) {
+                assert_eq!(mode(&dir, &file), 0o600, "umask {umask}: {file}");
+            }
+        }
+        assert_eq!(mode(&dir, "copy.db"), 0o600, "umask {umask}");
+    }
+}
+
+#[test]
+fn a_registry_that_others_can_read_or_change_causes_a_warning() {
+    let dir = TestDirectory::new();
+    let set = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(dir.path("callgate.db"), mode).unwrap();
+    };
+    let warning = "run `chmod 600 callgate.db";
+    assert!(!dir.run(&["migrate"]).stderr().contains("warning"));
+    for (mode, is_open) in [(0o644, true), (0o640, true), (0o620, true), (0o600, false)] {
+        set(mode);
+        assert_eq!(dir.run(&["migrate"]).stderr().contains(warning), is_open, "{mode:o}");
+        let server = dir.serve(&[]);
+        server.signal("-TERM");
+        assert_eq!(server.wait_for_exit().1.contains(warning), is_open, "{mode:o}");
+    }
 }

@@ -21,6 +21,9 @@ pub(crate) async fn run(
     for name in applied {
         printer.talk(format_args!("{}: applied `{name}`", config.database));
     }
+    if let Some(warning) = registry::file_warning(config) {
+        printer.talk(format_args!("warning: {warning}"));
+    }
     Ok(())
 }
 

@@ -66,12 +66,8 @@ fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &
         )),
         None => printer.talk(format_args!("note: upstream `{upstream}` is not configured")),
     }
-    if let Some(path) = registry::readable_by_others(config) {
-        printer.talk(format_args!(
-            "warning: other users of this machine can read `{}` and the credentials in it; run `chmod 600` on \
-             it",
-            path.display()
-        ));
+    if let Some(warning) = registry::file_warning(config) {
+        printer.talk(format_args!("warning: {warning}"));
     }
 }
 

@@ -44,6 +44,9 @@ pub(crate) async fn connect(
     if mode == OpenMode::Existing && !path.exists() {
         return Err(OpenError::Missing(path.display().to_string()));
     }
+    if mode == OpenMode::Create {
+        create_private(path);
+    }
     let connect = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(mode == OpenMode::Create)
@@ -61,6 +64,19 @@ pub(crate) async fn connect(
         .map_err(DatabaseError::from)?;
     let write_timeout = options.statement_timeout;
     Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), write_timeout }))
+}
+
+/// Creates a file that other users cannot read, unless it exists. SQLite gives its log files the same mode.
+/// SQLite itself reports errors.
+fn create_private(path: &Path) {
+    // An existing file is not opened: closing it would release the locks of this process.
+    if path.exists() {
+        return;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.write(true).create(true).truncate(false).open(path);
 }
 
 /// Returns `true` if a database in WAL mode is not open anywhere. SQLite would create the log files and leave
