@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext};
+use super::pagination::ListItem as _;
+use super::{prompts, resources};
+use crate::access::Caller;
+use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext, Resource, Services};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::{Context, Error};
 
@@ -15,7 +18,8 @@ const MAX_VALUES: usize = 100;
 
 /// Completes arguments.
 pub trait Complete: Send + Sync + fmt::Debug {
-    /// Returns values that complete the argument.
+    /// Returns values that complete the argument. Called only for prompts, resources and templates that the lists
+    /// of the server contain for the caller.
     fn complete(
         self: Arc<Self>,
         context: Context,
@@ -106,12 +110,41 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
         None => Others::default(),
     };
     let argument = CompletionRequest { reference, name, value, arguments: others.arguments };
-    let run = move |context| completion.complete(context, argument);
+    let (services, revision) = (mcp.services.clone(), negotiated.revision);
+    let run = move |context: Context| async move {
+        if !is_listed(&services, &context.caller, &argument.reference).await? {
+            return Ok(Err(match &argument.reference {
+                CompletionReference::Prompt { name } => prompts::not_found(name),
+                CompletionReference::Template { uri } => resources::not_found(uri, revision),
+            }));
+        }
+        completion.complete(context, argument).await.map(Ok)
+    };
     context.run("completion/complete", run, |completions, call| {
         let mut result = call.result(200);
-        result.value("completion", &completions);
+        result.value("completion", &completions?);
         Ok(call.finish(result))
     })
+}
+
+/// Returns `true` if the caller sees the prompt, resource or template in a list.
+async fn is_listed(
+    services: &Services,
+    caller: &Caller,
+    reference: &CompletionReference,
+) -> Result<bool, Error> {
+    match reference {
+        CompletionReference::Prompt { name } => {
+            let Some(prompts) = &services.prompts else { return Ok(false) };
+            Ok(prompts.list(caller).await?.iter().any(|prompt| prompt.key() == name))
+        }
+        CompletionReference::Template { uri } => {
+            let Some(resources) = &services.resources else { return Ok(false) };
+            let is_it = |resource: &Resource| resource.key() == uri;
+            Ok(resources.templates(caller).await?.iter().any(is_it)
+                || resources.list(caller).await?.iter().any(is_it))
+        }
+    }
 }
 
 fn required<T: serde::de::DeserializeOwned>(

@@ -205,7 +205,7 @@ fn write(prompt: GetPromptResult, call: &CallContext) -> EncodedMessage {
     call.finish(result)
 }
 
-fn not_found(name: &str) -> McpError {
+pub(super) fn not_found(name: &str) -> McpError {
     let name: String = name.chars().take(200).collect();
     McpError::invalid_params(format!("Prompt '{name}' not found"))
 }

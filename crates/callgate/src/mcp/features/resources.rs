@@ -38,10 +38,11 @@ pub trait Resources: Send + Sync + fmt::Debug {
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
-    /// Returns `true` if the caller may read the resource, and so be notified of its changes.
+    /// Returns `true` if the caller may read the resource, and so be notified of its changes. The default is that
+    /// nobody is notified.
     fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let _ = (caller, uri);
-        true
+        false
     }
 
     /// Returns `true` if clients may subscribe to resources.
@@ -163,7 +164,7 @@ pub(crate) fn read(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     })
 }
 
-fn not_found(uri: &str, revision: Revision) -> McpError {
+pub(super) fn not_found(uri: &str, revision: Revision) -> McpError {
     let uri: String = uri.chars().take(2000).collect();
     let message = format!("Resource '{uri}' not found");
     let error = if revision.is_modern() {

@@ -289,7 +289,8 @@ impl NotificationStream {
             None => self.subscriptions(),
         };
         let resources = self.mcp.services.resources.clone();
-        let can_read = |uri: &&String| resources.as_ref().is_none_or(|it| it.can_read(caller, uri));
+        let can_read =
+            |uri: &&String| resources.as_ref().is_some_and(|it| it.can_read(caller, uri));
         for uri in updated.iter().filter(can_read) {
             self.push("notifications/resources/updated", json!({"uri": uri}));
         }

@@ -75,6 +75,10 @@ impl Resources for Offers {
         })
     }
 
+    fn can_read(&self, _: &Caller, uri: &str) -> bool {
+        uri.starts_with("a:")
+    }
+
     fn can_subscribe(&self) -> bool {
         true
     }
@@ -234,6 +238,64 @@ async fn arguments_are_completed() {
         let refused = plain.client("", revision).error("completion/complete", json!({})).await;
         assert_eq!(refused, (status, -32601));
     }
+}
+
+#[tokio::test]
+async fn only_arguments_of_what_the_caller_sees_are_completed() {
+    let app = offers();
+    let prompt = |name: &str| json!({"type": "ref/prompt", "name": name});
+    let template = |uri: &str| json!({"type": "ref/resource", "uri": uri});
+    let params = |about: &Value| json!({"ref": about, "argument": {"name": "a", "value": ""}});
+    for revision in REVISIONS {
+        let (anonymous, reader) = (app.client("", revision), app.client("reader", revision));
+        for about in [prompt("greet"), template("a:{id}"), template("a:first")] {
+            anonymous.result("completion/complete", params(&about)).await;
+        }
+        reader.result("completion/complete", params(&prompt("secret"))).await;
+        let secret = anonymous.ask("completion/complete", params(&prompt("secret"))).await;
+        let unknown = anonymous.ask("completion/complete", params(&prompt("nobody"))).await;
+        assert_eq!(secret.status, unknown.status, "{revision}");
+        assert_eq!(secret.text.replace("secret", "nobody"), unknown.text, "{revision}");
+        let expected = if revision == MODERN { -32602 } else { -32002 };
+        let hidden = anonymous.error("completion/complete", params(&template("b:{id}"))).await;
+        assert_eq!(hidden, (200, expected), "{revision}");
+    }
+}
+
+/// Does not define who can read what.
+#[derive(Debug)]
+struct Undecided;
+
+impl Resources for Undecided {
+    fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn read(
+        self: Arc<Self>,
+        _: Context,
+        _: String,
+    ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn can_subscribe(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_notified_of_a_resource_unless_it_is_known_who_can_read_it() {
+    let services = Services { resources: Some(Arc::new(Undecided)), ..Services::default() };
+    let app = App::offering(application(), HttpOptions::default(), services);
+    let wanted = json!({"resourcesListChanged": true, "resourceSubscriptions": ["a:first"]});
+    let params = json!({"notifications": wanted});
+    let mut stream = app.client("reader", MODERN).stream("subscriptions/listen", params).await;
+    stream.next().await.unwrap();
+    app.mcp.resource_updated("a:first");
+    app.mcp.resources_changed();
+    let first = stream.next().await.unwrap();
+    assert_eq!(first["method"], "notifications/resources/list_changed");
 }
 
 #[test]
