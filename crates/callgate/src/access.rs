@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -49,6 +50,7 @@ pub struct Caller {
     address: Option<IpAddr>,
     /// The replies to the batch that the request is part of.
     batch: Option<Arc<BatchReplies>>,
+    expires_at: Option<SystemTime>,
     /// Methods that services list for the caller; set by `Gateway::prepare`.
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
@@ -73,6 +75,7 @@ impl Caller {
             token: None,
             address: None,
             batch: None,
+            expires_at: None,
             visible: None,
         }
     }
@@ -118,6 +121,18 @@ impl Caller {
     /// Returns `true` if the replies to the batch that the request is part of are already too large.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.batch.as_ref().is_some_and(|batch| batch.is_full())
+    }
+
+    /// Sets the time at which the credential expires, which ends the caller's open streams.
+    #[must_use]
+    pub fn with_expiry(mut self, expires_at: Option<SystemTime>) -> Self {
+        self.expires_at = expires_at;
+        self
+    }
+
+    /// Returns the time at which the credential expires.
+    pub fn expires_at(&self) -> Option<SystemTime> {
+        self.expires_at
     }
 
     /// Returns whose share of the limits this caller uses.

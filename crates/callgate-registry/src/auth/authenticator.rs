@@ -154,7 +154,7 @@ impl TokenAuthenticator {
         };
         let caller = caller.ok_or(AuthenticateError::InvalidToken)?;
         self.note_use(known.id, now);
-        Ok(caller)
+        Ok(caller.with_expiry(known.expires_at))
     }
 
     async fn known(&self, token: &str) -> Result<KnownToken, AuthenticateError> {

@@ -153,3 +153,20 @@ async fn clients_that_listen_are_let_go_when_their_tokens_are_no_longer_honoured
     let ended = timeout(Duration::from_secs(1), ended).await.unwrap().unwrap();
     assert!(ended < over + POLL, "{:?}", ended - over);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_expires_with_their_token() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let expiry = async || {
+        let caller = followed.registry.authenticator().caller_of(Some("one")).await;
+        caller.unwrap().expires_at()
+    };
+    assert_eq!(expiry().await, None);
+    let end: i64 = 4_000_000_000;
+    followed.set(|rows| {
+        rows.tokens.iter_mut().for_each(|row| row.expires_at = Some(end));
+        rows.revisions.tokens += 1;
+    });
+    let end = std::time::UNIX_EPOCH + Duration::from_secs(end.unsigned_abs());
+    followed.until(async |_| expiry().await == Some(end)).await;
+}

@@ -31,8 +31,9 @@ impl Mcp {
         let register = |key| negotiated.scope.map(|scope| self.cancellations.register(scope, key));
         if let (Some(session), Some(store)) = (negotiated.session, &self.services.event_store)
             && let Some(Header::One(last)) = inbound.headers.map(|it| it.header(LAST_EVENT_ID))
+            && let cancellation = register(Key::Resumed(number))
             && let guard =
-                StreamGuard::new(self, (inbound.identify)(), register(Key::Resumed(number)))
+                StreamGuard::new(self, inbound.caller, (inbound.identify)(), cancellation)
             && let Some(reader) = ResumableStream::resume(last, session.nonce, store, guard)
         {
             return Ok(McpResponse::Resumed(Box::new(reader)));

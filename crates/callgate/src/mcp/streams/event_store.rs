@@ -154,15 +154,18 @@ impl EventReader {
         }
         if self.waiting.is_empty() {
             let events = self.stream.store.events_after(&self.stream.name, self.count);
+            let expired = expired(self.guard.as_ref().map(StreamGuard::expired));
             let events = tokio::select! {
-                events = tokio::time::timeout(KEEP_ALIVE, events) => events,
+                events = events => events.map(Some),
+                () = tokio::time::sleep(KEEP_ALIVE) => Ok(None),
+                () = expired => Ok(None),
                 () = ended(&mut self.guard) => return self.end(),
             };
             match events {
-                Ok(Ok(events)) => self.waiting = events.into(),
-                Ok(Err(error)) => tracing::error!(?error, "failed to read the events of a stream"),
-                Err(_) if self.may_continue().await => return Some((None, Event::KeepAlive)),
-                Err(_) => return self.end(),
+                Ok(Some(events)) => self.waiting = events.into(),
+                Err(error) => tracing::error!(?error, "failed to read the events of a stream"),
+                Ok(None) if self.may_continue().await => return Some((None, Event::KeepAlive)),
+                Ok(None) => return self.end(),
             }
         }
         self.count = self.count.saturating_add(1);
@@ -177,8 +180,8 @@ impl EventReader {
         Some((Some(self.id()), event))
     }
 
-    async fn may_continue(&self) -> bool {
-        match &self.guard {
+    async fn may_continue(&mut self) -> bool {
+        match &mut self.guard {
             Some(guard) => guard.caller().await.is_some(),
             None => true,
         }
@@ -191,6 +194,13 @@ impl EventReader {
 
     fn id(&self) -> String {
         format!("{}:{}", self.stream.name, self.count)
+    }
+}
+
+async fn expired(expired: Option<impl Future<Output = ()>>) {
+    match expired {
+        Some(expired) => expired.await,
+        None => std::future::pending().await,
     }
 }
 

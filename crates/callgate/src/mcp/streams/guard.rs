@@ -1,8 +1,10 @@
 //! Ends an open stream when it may no longer be served.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::event::Identify;
 use crate::access::Caller;
@@ -13,6 +15,8 @@ pub(crate) struct StreamGuard {
     identify: Arc<dyn Identify>,
     closing: watch::Receiver<bool>,
     pub(crate) cancellation: Option<Cancellation>,
+    /// When the credential expires.
+    expiry: Option<Instant>,
 }
 
 /// Why a stream ends.
@@ -26,10 +30,11 @@ pub(crate) enum StreamEnd {
 impl StreamGuard {
     pub(crate) fn new(
         mcp: &Mcp,
+        caller: &Caller,
         identify: Arc<dyn Identify>,
         cancellation: Option<Cancellation>,
     ) -> Self {
-        Self { identify, closing: mcp.closing(), cancellation }
+        Self { identify, closing: mcp.closing(), cancellation, expiry: expiry(caller) }
     }
 
     /// Waits until the stream is cancelled or the server shuts down.
@@ -41,8 +46,29 @@ impl StreamGuard {
         }
     }
 
-    /// Verifies the credential again. Returns `None` if it is invalid or cannot be verified.
-    pub(crate) async fn caller(&self) -> Option<Caller> {
-        self.identify.identify().await.ok()
+    /// Waits until the credential has to be verified again, because it expires.
+    pub(crate) fn expired(&self) -> impl Future<Output = ()> + use<> {
+        let expiry = self.expiry;
+        async move {
+            match expiry {
+                Some(expiry) => tokio::time::sleep_until(expiry).await,
+                None => std::future::pending().await,
+            }
+        }
     }
+
+    /// Verifies the credential again. Returns `None` if it is invalid, has expired or cannot be verified.
+    pub(crate) async fn caller(&mut self) -> Option<Caller> {
+        let caller = self.identify.identify().await.ok()?;
+        if caller.expires_at().is_some_and(|end| end <= SystemTime::now()) {
+            return None;
+        }
+        self.expiry = expiry(&caller);
+        Some(caller)
+    }
+}
+
+fn expiry(caller: &Caller) -> Option<Instant> {
+    let left = caller.expires_at()?.duration_since(SystemTime::now()).unwrap_or_default();
+    Instant::now().checked_add(left)
 }

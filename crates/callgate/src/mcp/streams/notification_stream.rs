@@ -107,6 +107,8 @@ enum Wakeup {
     Change(Option<Change>),
     /// A task changed; `None` if some were missed.
     Task(Option<Arc<Task>>),
+    /// The credential expires.
+    Expired,
     Tick,
 }
 
@@ -167,7 +169,7 @@ impl NotificationStream {
         let content = mcp.gateway.tools_hash(caller);
         Self {
             mcp: Arc::clone(mcp),
-            guard: StreamGuard::new(mcp, identify, None),
+            guard: StreamGuard::new(mcp, caller, identify, None),
             subscription: None,
             source: SubscriptionSource::Request(Arc::new(
                 filter.resource_subscriptions.iter().cloned().collect(),
@@ -234,6 +236,7 @@ impl NotificationStream {
     }
 
     async fn wakeup(&mut self) -> Wakeup {
+        let expired = self.guard.expired();
         tokio::select! {
             biased;
             end = self.guard.ended() => Wakeup::Ended(end),
@@ -241,6 +244,7 @@ impl NotificationStream {
             _ = self.tools.changed() => Wakeup::Tools,
             change = self.changes.recv() => Wakeup::Change(change.ok()),
             task = next_task(&mut self.tasks) => Wakeup::Task(task),
+            () = expired => Wakeup::Expired,
             _ = self.keep_alive.tick() => Wakeup::Tick,
         }
     }
