@@ -37,7 +37,9 @@ impl NeedsByKey {
     /// Returns the sections and masks that a method requires.
     pub fn of(&self, row: &MethodRow) -> Needs {
         let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
-        for ident in row.section_names().unwrap_or_default() {
+        // An invalid list closes the method.
+        let invalid = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
+        for ident in row.section_names().unwrap_or_else(|_| invalid()) {
             needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
         }
         needs

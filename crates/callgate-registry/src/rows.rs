@@ -145,16 +145,25 @@ impl MethodRow {
     }
 
     /// Returns the sections that the row names: a JSON list, or names separated by commas or spaces.
+    ///
+    /// Only an empty column and an empty JSON list name none. Separators without names are an error: the method
+    /// would be open.
     pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
-        let Some(text) = present(self.sections.as_deref()) else { return Ok(Vec::new()) };
-        if text.starts_with('[') {
-            let names = serde_json::from_str(text);
-            return names.map_err(|error| DefinitionError::value("sections", error));
+        let wrong = |problem: &dyn std::fmt::Display| DefinitionError::value("sections", problem);
+        let text = self.sections.as_deref().unwrap_or_default();
+        let is_json = text.trim_start().starts_with('[');
+        let names: Vec<String> = if is_json {
+            serde_json::from_str(text).map_err(|error| wrong(&error))?
+        } else {
+            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+            words.map(ToOwned::to_owned).collect()
+        };
+        let is_lost = names.is_empty() && !is_json && !text.is_empty();
+        let is_blank = |name: &String| name.trim().is_empty();
+        if is_lost || names.iter().any(is_blank) || text.trim_start().starts_with('{') {
+            return Err(wrong(&format_args!("expected a list of names, found `{text}`")));
         }
-        if text.starts_with('{') {
-            return Err(DefinitionError::value("sections", "expected a list of names"));
-        }
-        Ok(text.split([',', ' ']).filter(|word| !word.is_empty()).map(ToOwned::to_owned).collect())
+        Ok(names)
     }
 
     /// Returns whether the method is a tool, or `None` if the row does not specify it.

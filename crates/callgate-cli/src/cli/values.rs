@@ -45,6 +45,7 @@ pub(super) fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
     let (section, mask) =
         text.rsplit_once(':').ok_or("expected a section and a mask, such as `content:read`")?;
     match mask.parse() {
+        _ if section.trim().is_empty() => Err("expected the name of a section".to_owned()),
         Ok(Mask::None) => Err("expected the mask read, write or execute".to_owned()),
         Ok(mask) => Ok((section.to_owned(), mask)),
         Err(error) => Err(format!("{error}")),

@@ -132,6 +132,20 @@ fn rows_of_other_writers_survive_a_round_trip() {
 }
 
 #[test]
+fn a_list_of_sections_without_names_is_closed_here_and_after_an_export() {
+    let dir = registry();
+    dir.sql(
+        "callgate.db",
+        "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('comma', ','), ('open', NULL)",
+    );
+    assert_eq!(dir.serve(&[]).tools(""), ["open"]);
+    let manifest = dir.ok(&["export"]);
+    let other = registry();
+    import(&other, &manifest);
+    assert_eq!(other.serve(&[]).tools(""), ["open"]);
+}
+
+#[test]
 fn an_invalid_manifest_is_reported_with_its_position() {
     let dir = registry();
     let mut told = String::new();

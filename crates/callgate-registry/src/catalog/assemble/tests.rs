@@ -371,3 +371,16 @@ fn a_bad_setting_in_sql_leaves_the_last_good_one() {
     assert_eq!(kept.tools_prefix.as_str(), "GOOD");
     assert!(matches!(&refused[..], [SettingError::Value { .. }]));
 }
+
+#[test]
+fn a_method_whose_list_of_sections_has_no_names_is_closed() {
+    let mut rows = rows();
+    rows.methods = [",", " ", " , ", "[\"\"]"]
+        .map(|text| MethodRow { sections: Some(text.to_owned()), ..row("m") })
+        .into();
+    rows.methods.push(MethodRow { sections: Some(String::new()), ..row("open") });
+    rows.methods.push(MethodRow { sections: Some("[]".to_owned()), ..row("also.open") });
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!((listed(&catalog, &ALL), listed(&catalog, &[])), (2, 2));
+    assert_eq!(catalog.quarantined().len(), 4);
+}

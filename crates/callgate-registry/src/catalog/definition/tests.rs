@@ -198,8 +198,10 @@ fn sections_are_a_list_or_words() {
     assert_eq!(of(r#"["a","b"]"#), ["a", "b"]);
     assert_eq!(of("a, b c"), ["a", "b", "c"]);
     assert!(of("").is_empty() && of("[]").is_empty());
-    assert!((MethodRow { sections: some("{}"), ..row() }).section_names().is_err());
-    assert!((MethodRow { sections: some("[1]"), ..row() }).section_names().is_err());
+    for wrong in ["{}", "[1]", ",", " ", "\t", ", ,", ",\t", r#"[""]"#, r#"["a", " "]"#] {
+        let row = MethodRow { sections: some(wrong), ..row() };
+        assert!(row.section_names().is_err(), "{wrong:?}");
+    }
 }
 
 #[test]
