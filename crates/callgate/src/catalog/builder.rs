@@ -15,7 +15,7 @@ use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, InvalidMethod, Method};
 use crate::model::tool;
 use crate::model::tool::ToolFormat;
-use crate::model::tool_name::{NameRequest, Prefix, ToolName, tool_names};
+use crate::model::tool_name::{NameRequest, Prefix, ToolName, is_disambiguated, tool_names};
 use crate::model::types::Types;
 
 /// Number of the next catalog.
@@ -182,13 +182,9 @@ impl CatalogBuilder {
         for ((mut entry, tool), name) in std::mem::take(&mut self.entries).into_iter().zip(names) {
             match name {
                 Ok(name) => {
-                    let length = name.as_str().len();
+                    entry.findings =
+                        with_name_findings(&self.prefix, entry.id.as_str(), &name, &entry.findings);
                     entry.name = name;
-                    // The name may differ from that in the previous catalog.
-                    let mut findings = std::mem::take(&mut entry.findings).into_vec();
-                    findings.retain(|finding| !matches!(finding, Finding::LongToolName(_)));
-                    findings.extend((length > LONG_NAME).then_some(Finding::LongToolName(length)));
-                    entry.findings = findings.into();
                     kept.push((entry, tool));
                 }
                 Err(reason) => self.quarantine(entry.id.to_string(), reason),
@@ -218,4 +214,20 @@ impl CatalogBuilder {
         }
         arenas
     }
+}
+
+/// Replaces the findings about the name, which may differ from that in the previous catalog.
+fn with_name_findings(
+    prefix: &Prefix,
+    id: &str,
+    name: &ToolName,
+    findings: &[Finding],
+) -> Box<[Finding]> {
+    let is_about_name =
+        |it: &&Finding| matches!(it, Finding::LongToolName(_) | Finding::NameCollision);
+    let others = findings.iter().filter(|finding| !is_about_name(finding)).cloned();
+    let length = name.as_str().len();
+    let long = (length > LONG_NAME).then_some(Finding::LongToolName(length));
+    let collision = is_disambiguated(prefix, id, name).then_some(Finding::NameCollision);
+    others.chain(long).chain(collision).collect()
 }

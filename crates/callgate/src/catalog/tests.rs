@@ -218,6 +218,24 @@ fn methods_are_sorted_and_found_by_id_and_name() {
 }
 
 #[test]
+fn a_name_that_tells_of_another_method_is_a_finding() {
+    let catalog = build(["user.get", "user_get", "other", &"long.".repeat(20)].map(method));
+    let collided = |id| catalog.by_id(id).unwrap().findings().contains(&Finding::NameCollision);
+    assert!(collided("user.get"));
+    assert!(!collided("user_get") && !collided("other") && !collided(&"long.".repeat(20)));
+    // It goes with the other method, and stays with a stored name.
+    let stored = catalog.by_id("user.get").unwrap().name().as_str().to_owned();
+    let previous = Some(Arc::new(catalog));
+    for (name, is_found) in [(None, false), (Some(stored.as_str()), true)] {
+        let mut builder = CatalogBuilder::new(Prefix::default(), previous.clone());
+        assert!(builder.reuse("user.get", 0, name));
+        let catalog = builder.finish();
+        let entry = &catalog.entries()[0];
+        assert_eq!(entry.findings().contains(&Finding::NameCollision), is_found);
+    }
+}
+
+#[test]
 fn unchanged_methods_are_reused_and_changed_ones_rebuilt() {
     let types = Types::default();
     let mut first = CatalogBuilder::new(Prefix::default(), None);

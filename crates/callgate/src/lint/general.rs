@@ -41,6 +41,7 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
         Finding::RenamedParam { .. } => (Level::Note, "renamed-parameter"),
         Finding::HiddenRootUnion => (Level::Note, "hidden-root-union"),
         Finding::ReservedId => (Level::Note, "no-url"),
+        Finding::NameCollision => (Level::Note, "name-collision"),
     })
 }
 

@@ -53,6 +53,12 @@ pub enum Finding {
     /// The tool name is longer than some clients allow.
     #[error("the tool name has {0} characters; some clients drop names of over 60")]
     LongToolName(usize),
+    /// The tool name ends with a hash, because another method has the same name without it.
+    #[error(
+        "the tool name ends with a hash since another method has the same name; who sees this tool can tell \
+         that the other exists, so set `tool_name`"
+    )]
+    NameCollision,
     /// The section has no action that defines the required mask.
     #[error(
         "section `{0}` has no action that defines the required mask, so nobody may call the method; \

@@ -180,6 +180,12 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
+/// Returns `true` if a name has a hash although it is short enough: another method has the name without it.
+pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
+    let whole = prefix.prepend(&plain(id));
+    whole.len() <= MAX_LENGTH && whole != name.as_str() && hashed(prefix, id) == name.as_str()
+}
+
 pub(crate) fn plain(id: &str) -> String {
     id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
