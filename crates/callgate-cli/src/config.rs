@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use callgate::Secret;
+use callgate::access::RateLimits;
 use callgate::http::{ForwardedHeader, HttpOptions, ServerLimits};
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
@@ -91,6 +92,7 @@ pub(crate) struct Config {
     pub(crate) exposure: Exposure,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) call_timeout: Duration,
+    pub(crate) rate_limits: RateLimits,
     pub(crate) tokens: TokenOptions,
     /// If `None`, keys are not rotated.
     pub(crate) max_key_age: Option<Duration>,
@@ -138,6 +140,11 @@ impl Config {
             },
             max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
+            rate_limits: RateLimits {
+                per_caller: Some(get("limits.requests_per_caller").rate()?),
+                total: Some(get("limits.requests").rate()?),
+                tools: Some(get("limits.tools").rate()?),
+            },
             tokens: TokenOptions {
                 grace: get("token_grace_seconds").seconds(0..=86_400)?,
                 cache_size: get("max_kept_tokens").number(1..=1 << 30)? as u64,

@@ -5,6 +5,7 @@
 
 mod batch_replies;
 mod grants;
+mod limits;
 mod visible_methods;
 mod memo;
 mod method_set;
@@ -14,6 +15,7 @@ mod requirement;
     allow(dead_code, reason = "calls and streams are limited where there are any")
 )]
 mod shares;
+mod rate_limiter;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +32,11 @@ use crate::secret::Secret;
 
 pub(crate) use batch_replies::{BatchReplies, MAX_BATCH_REPLY_BYTES};
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
+pub(crate) use limits::ActiveLimits;
+pub use limits::{Rate, RateError, RateLimit, RateLimits, ToolLimits};
 pub(crate) use method_set::{MethodSet, MethodSets};
+pub(crate) use rate_limiter::RateLimiter;
+pub use rate_limiter::{LimitScope, RateLimited};
 pub use requirement::{Decision, Need, Requirement, SectionCheck};
 #[cfg(feature = "http")]
 pub(crate) use shares::NoShare;

@@ -5,6 +5,7 @@ mod snapshot;
 pub(crate) mod visibility;
 mod authorize;
 mod list;
+mod rate_limit;
 pub(crate) mod openrpc;
 mod call_id;
 mod as_caller;
@@ -22,7 +23,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::{Caller, Shares};
+use crate::access::{Caller, RateLimiter, RateLimits, Shares};
 use crate::catalog::{Catalog, Entry};
 use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
 use crate::secret::Secret;
@@ -70,6 +71,9 @@ pub struct Gateway {
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Shares>,
+    /// Rate limits of the configuration, which settings override.
+    rate_limits: RateLimits,
+    rate_limiter: RateLimiter,
     /// Incremented when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
@@ -133,6 +137,8 @@ impl Gateway {
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             budget: Shares::new(DEFAULT_IN_FLIGHT_BYTES),
+            rate_limits: RateLimits::default(),
+            rate_limiter: RateLimiter::default(),
             changes: watch::Sender::new(0),
         };
         gateway.set_dynamic_upstreams([]);
@@ -267,7 +273,11 @@ impl Gateway {
 
     /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
-        self.change(move |snapshot| snapshot.settings = Arc::clone(&settings));
+        let limits = settings.limits.or(&self.rate_limits);
+        self.change(move |snapshot| {
+            snapshot.limits = limits.clone();
+            snapshot.settings = Arc::clone(&settings);
+        });
     }
 
     /// Calls a method by its id and returns the result as JSON.
@@ -319,7 +329,9 @@ impl Gateway {
         client: &Client,
     ) -> Result<CallResult, CallError> {
         let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
-        let (id, method) = (self.call_ids.next(), entry.id().as_str());
+        let method = entry.id().as_str();
+        self.rate_limiter.call(&tool.snapshot.limits, caller.principal(), method)?;
+        let id = self.call_ids.next();
         let outcome = async {
             if caller.is_batch_full() {
                 return Err(batch_full());

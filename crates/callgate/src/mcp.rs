@@ -257,7 +257,12 @@ impl Mcp {
     /// Handles a message.
     pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
         let Inbound { kind, headers, body, caller, .. } = *inbound;
-        let route = classify(kind, headers, body, self.gateway.settings().protocol_version)?;
+        let admitted = self.gateway.admit(caller);
+        let route = classify(kind, headers, body, self.gateway.settings().protocol_version);
+        if let Err(limited) = admitted {
+            return self.refuse(inbound, route, limited);
+        }
+        let route = route?;
         if !self.gateway.has_visibility() {
             return self.route(inbound, route).await;
         }

@@ -48,6 +48,7 @@ impl Demo {
         std::fs::create_dir_all(&directory)?;
         let mut process = Command::new(program()?)
             .args(["serve", "--demo", "--json", "--listen", "127.0.0.1:0"])
+            .env("CALLGATE_LIMITS_REQUESTS_PER_CALLER", "none")
             .current_dir(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use callgate::access::TokenDigest;
+use callgate::access::{RateLimit, RateLimits, TokenDigest};
 use callgate::catalog::CatalogBuilder;
 use callgate::forward::{Forward, ForwardOptions};
 use callgate::gateway::Gateway;
@@ -73,7 +73,10 @@ fn over(name: &str, upstream: impl Upstream + 'static, methods: Vec<Method>) -> 
     for method in methods {
         catalog.add(method, 0, &Types::default(), []);
     }
-    let gateway = Gateway::new([(Arc::from(name), Arc::new(upstream) as Arc<dyn Upstream>)]);
+    // One client sends as much as it can.
+    let unlimited = RateLimits { per_caller: Some(RateLimit::Unlimited), ..RateLimits::default() };
+    let gateway = Gateway::new([(Arc::from(name), Arc::new(upstream) as Arc<dyn Upstream>)])
+        .rate_limits(unlimited);
     gateway.set_catalog(Arc::new(catalog.finish()));
     let readiness = Readiness::default();
     readiness.set_ready();

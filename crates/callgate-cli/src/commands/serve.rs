@@ -118,7 +118,8 @@ pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) 
         .sessions(registry.sessions().await?)
         .authenticate(registry.authenticator())
         .call_timeout(config.call_timeout)
-        .max_in_flight_bytes(config.max_in_flight_bytes);
+        .max_in_flight_bytes(config.max_in_flight_bytes)
+        .rate_limits(config.rate_limits.clone());
     for (name, upstream) in config.upstreams.build(&upstream_factory(config, registry))? {
         builder = builder.upstream(name, upstream);
     }

@@ -79,6 +79,9 @@ max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted, except in batches
 max_connections | 1024 | maximum number of connections; others wait
 call_timeout_seconds | 30 | timeout of a call
+limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; [reliability.md](../operate/reliability.md#rate-limits) explains it
+limits.requests | none | maximum rate of the requests of all callers together
+limits.tools | none | maximum rates of calls of single tools, by method, separated by commas: `mail.send 10/min per caller, report.* 2/s`
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
 token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; 0 is about a second
 max_kept_tokens | 100000 | maximum number of tokens in memory; others are looked up in the registry when they are used

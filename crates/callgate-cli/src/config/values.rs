@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::Secret;
+use callgate::access::RateError;
 use callgate::http::IpNet;
 
 use super::keys::KEYS;
@@ -199,6 +200,10 @@ impl Value<'_> {
             network.map_err(|_| self.wrong("addresses such as `127.0.0.1` or `10.0.0.0/8`"))
         };
         self.list().into_iter().map(network).collect()
+    }
+
+    pub(super) fn rate<T: FromStr<Err = RateError>>(self) -> anyhow::Result<T> {
+        self.text.parse().with_context(|| format!("`{}` {} is wrong", self.name, self.source))
     }
 
     pub(super) fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {

@@ -29,6 +29,7 @@ mod import;
 mod keys;
 mod lint;
 mod mcp;
+mod rate_limits;
 mod real;
 mod registry_upstreams;
 mod reload;

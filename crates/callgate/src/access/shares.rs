@@ -1,6 +1,7 @@
 //! A limited resource, divided fairly among its users: [`Shares`].
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,8 +39,18 @@ impl Principal {
         })
     }
 
-    fn is_anonymous(self) -> bool {
+    pub(super) fn is_anonymous(self) -> bool {
         matches!(self, Self::Address(_))
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(id) => write!(f, "user {id}"),
+            Self::Address(address) => address.fmt(f),
+            Self::Unknown => f.write_str("unknown"),
+        }
     }
 }
 

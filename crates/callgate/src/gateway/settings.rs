@@ -1,7 +1,10 @@
 //! Settings that are stored in the database.
 
+use std::str::FromStr;
+
 use thiserror::Error;
 
+use crate::access::{RateError, RateLimits};
 use crate::model::tool_name::Prefix;
 use crate::wire::revision::Revision;
 
@@ -20,6 +23,9 @@ pub struct Settings {
     pub page_size: u32,
     /// `mcp_list_ttl_ms`: how long clients may cache lists, in milliseconds.
     pub list_ttl_ms: u32,
+    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits; an empty value is the one
+    /// of the configuration.
+    pub limits: RateLimits,
 }
 
 impl Default for Settings {
@@ -31,6 +37,7 @@ impl Default for Settings {
             tools_prefix: Prefix::default(),
             page_size: 1_000,
             list_ttl_ms: 0,
+            limits: RateLimits::default(),
         }
     }
 }
@@ -54,13 +61,16 @@ pub enum SettingError {
 }
 
 /// All keys.
-pub const KEYS: [&str; 6] = [
+pub const KEYS: [&str; 9] = [
     "mcp_protocol_version",
     "mcp_server_name",
     "mcp_server_version",
     "mcp_tools_prefix",
     "mcp_page_size",
     "mcp_list_ttl_ms",
+    "limit_requests_per_caller",
+    "limit_requests",
+    "limit_tools",
 ];
 
 impl Settings {
@@ -95,6 +105,11 @@ impl Settings {
                 self.list_ttl_ms =
                     value.parse().map_err(|_| refused("a number of milliseconds, 0 or more"))?;
             }
+            "limit_requests_per_caller" => {
+                self.limits.per_caller = limit(value).map_err(|_| refused(A_RATE))?;
+            }
+            "limit_requests" => self.limits.total = limit(value).map_err(|_| refused(A_RATE))?,
+            "limit_tools" => self.limits.tools = limit(value).map_err(|_| refused(TOOL_RATES))?,
             _ => return Err(SettingError::Unknown(key.to_owned())),
         }
         Ok(())
@@ -109,9 +124,27 @@ impl Settings {
             "mcp_tools_prefix" => self.tools_prefix.as_str().to_owned(),
             "mcp_page_size" => self.page_size.to_string(),
             "mcp_list_ttl_ms" => self.list_ttl_ms.to_string(),
+            "limit_requests_per_caller" => text(self.limits.per_caller.as_ref()),
+            "limit_requests" => text(self.limits.total.as_ref()),
+            "limit_tools" => text(self.limits.tools.as_ref()),
             _ => return Err(SettingError::Unknown(key.to_owned())),
         })
     }
+}
+
+/// Expected value of a rate limit.
+const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`; empty for the one of the configuration";
+
+/// Expected value of the rate limits of tools.
+const TOOL_RATES: &str = "methods with rates, such as `mail.send 10/min per caller, report.* 2/s`, or `none`; \
+     empty for those of the configuration";
+
+fn limit<T: FromStr<Err = RateError>>(value: &str) -> Result<Option<T>, RateError> {
+    if value.is_empty() { Ok(None) } else { value.parse().map(Some) }
+}
+
+fn text(limit: Option<&impl ToString>) -> String {
+    limit.map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -128,6 +161,10 @@ mod tests {
             ("mcp_tools_prefix", "FESTI_MCP"),
             ("mcp_page_size", "10"),
             ("mcp_list_ttl_ms", "500"),
+            ("limit_requests_per_caller", "100/s burst 500"),
+            ("limit_requests", "none"),
+            ("limit_requests", ""),
+            ("limit_tools", "mail.send 10/min per caller, report.* 2/s"),
         ] {
             settings.set(key, value).unwrap();
             assert_eq!(settings.get(key).unwrap(), value);
@@ -145,6 +182,8 @@ mod tests {
             ("mcp_tools_prefix", "a.b"),
             ("mcp_page_size", "0"),
             ("mcp_list_ttl_ms", "-1"),
+            ("limit_requests", "fast"),
+            ("limit_tools", "mail.send"),
             ("mcp_tool_prefix", "x"),
         ]
         .map(|(key, value)| settings.set(key, value).unwrap_err().to_string())

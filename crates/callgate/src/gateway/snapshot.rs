@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::access::ActiveLimits;
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::settings::Settings;
 use crate::gateway::visibility::Visibility;
@@ -16,6 +17,8 @@ pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;
 pub(crate) struct Snapshot {
     pub(super) catalog: Arc<Catalog>,
     pub(super) settings: Arc<Settings>,
+    /// Rate limits of the settings and the configuration.
+    pub(super) limits: ActiveLimits,
     pub(super) upstreams: Arc<UpstreamMap>,
     /// Upstreams that restrict what callers see.
     pub(crate) visibility: Arc<Visibility>,

@@ -1,6 +1,7 @@
 //! Routes a message to the method that answers it.
 
 mod legacy;
+mod rate_limit;
 
 use std::sync::Arc;
 

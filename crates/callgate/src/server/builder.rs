@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::Callgate;
 #[cfg(feature = "macros")]
 use super::plugin::Plugin;
-use crate::access::{Requirement, Section};
+use crate::access::{RateLimits, Requirement, Section};
 use crate::catalog::{Catalog, CatalogBuilder};
 use crate::gateway::Gateway;
 use crate::gateway::settings::Settings;
@@ -39,6 +39,7 @@ pub struct Builder {
     settings: Settings,
     call_timeout: Option<Duration>,
     max_in_flight_bytes: Option<usize>,
+    rate_limits: RateLimits,
     sessions: Option<Sessions>,
     #[cfg(feature = "macros")]
     prompt_functions: Vec<PromptFunction>,
@@ -201,6 +202,12 @@ impl Builder {
         self
     }
 
+    /// Sets the rate limits. By default each caller has `1000/s burst 10000`.
+    pub fn rate_limits(mut self, limits: RateLimits) -> Self {
+        self.rate_limits = limits;
+        self
+    }
+
     /// Sets the sessions of legacy clients. With a fixed key they survive restarts and are valid on several
     /// servers. By default, a new key is generated on each start.
     pub fn sessions(mut self, sessions: Sessions) -> Self {
@@ -242,7 +249,8 @@ impl Builder {
         }
         let gateway = Gateway::new(upstreams)
             .call_timeout(self.call_timeout.unwrap_or(DEFAULT_CALL_TIMEOUT))
-            .max_in_flight_bytes(self.max_in_flight_bytes.unwrap_or(DEFAULT_IN_FLIGHT_BYTES));
+            .max_in_flight_bytes(self.max_in_flight_bytes.unwrap_or(DEFAULT_IN_FLIGHT_BYTES))
+            .rate_limits(self.rate_limits);
         gateway.set_settings(Arc::new(self.settings));
         gateway.set_catalog(Arc::new(catalog));
         let sessions = match self.sessions {

@@ -228,18 +228,18 @@ async fn answer(
     body: &mut RequestBody,
     peer: Option<IpAddr>,
 ) -> Result<Response, HttpError> {
-    let caller = if endpoint.needs_caller() {
-        let caller = authenticate::caller(state, parts).await?;
-        match client_address(parts, peer, &state.options) {
-            Some(address) => caller.with_address(address),
-            None => caller,
-        }
-    } else {
-        Caller::anonymous()
-    };
+    let caller = admitted_caller(state, endpoint, parts, peer).await?;
     endpoint.check_method(&parts.method)?;
     let body = if endpoint.takes_body(&parts.method) {
-        body.read(&parts.headers, &state.options).await?
+        match body.read(&parts.headers, &state.options).await {
+            Ok(body) => body,
+            Err(error) => {
+                if endpoint == Endpoint::Mcp {
+                    state.gateway.admit(&caller)?;
+                }
+                return Err(error);
+            }
+        }
     } else {
         Bytes::new()
     };
@@ -257,6 +257,37 @@ async fn answer(
         Endpoint::Readyz => Ok(health::readyz(state)),
         Endpoint::UnknownWellKnown | Endpoint::NotFound => Err(HttpError::no_such_path(uri.path())),
     }
+}
+
+/// Returns the caller of a request within the rate limits. Requests without a valid credential count for
+/// the address of the client.
+async fn admitted_caller(
+    state: &SharedState,
+    endpoint: Endpoint,
+    parts: &Parts,
+    peer: Option<IpAddr>,
+) -> Result<Caller, HttpError> {
+    if matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
+        return Ok(Caller::anonymous());
+    }
+    let authenticated = if endpoint.needs_caller() {
+        authenticate::caller(state, parts).await
+    } else {
+        Ok(Caller::anonymous())
+    };
+    let (caller, refusal) = match authenticated {
+        Ok(caller) => (caller, None),
+        Err(refusal) => (Caller::anonymous(), Some(refusal)),
+    };
+    let caller = match client_address(parts, peer, &state.options) {
+        Some(address) => caller.with_address(address),
+        None => caller,
+    };
+    // MCP counts its messages, since a call that is refused has a result.
+    if endpoint != Endpoint::Mcp || refusal.is_some() {
+        state.gateway.admit(&caller)?;
+    }
+    refusal.map_or(Ok(caller), Err)
 }
 
 /// All endpoints as one service; see [`service`].

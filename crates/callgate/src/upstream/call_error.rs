@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use thiserror::Error;
 
-use crate::access::Caller;
+use crate::access::{Caller, RateLimited};
 use crate::model::arguments::ArgumentsError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::wire::jsonrpc::RpcError;
@@ -28,6 +28,9 @@ pub enum CallError {
     /// The arguments are invalid; the method did not run.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
+    /// A rate limit was exceeded; the method did not run.
+    #[error(transparent)]
+    RateLimited(#[from] RateLimited),
     /// An error of the method, for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),

@@ -20,6 +20,8 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// -32603
 pub const INTERNAL_ERROR: i64 = -32603;
+/// Error code: a rate limit was exceeded (as in EIP-1474).
+pub const LIMIT_EXCEEDED: i64 = -32005;
 
 /// Maximum number of messages in a batch.
 pub(crate) const MAX_BATCH: usize = 100;

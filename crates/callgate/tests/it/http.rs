@@ -17,6 +17,7 @@ mod list;
 mod mcp;
 mod operations;
 mod per_tool;
+mod rate_limits;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -141,10 +141,15 @@ impl Mcp {
         let caller = &inbound.caller.in_batch();
         let inbound = &Inbound { caller, ..*inbound };
         let mut parts = Vec::new();
-        for message in messages {
-            let reply = match message {
-                Ok(message) => self.legacy(inbound, negotiated, message).await,
-                Err(error) => Err(error),
+        for (index, message) in messages.into_iter().enumerate() {
+            // The first message is counted already.
+            let admitted = if index == 0 { Ok(()) } else { self.gateway.admit(inbound.caller) };
+            let reply = match (message, admitted) {
+                (Ok(message), Ok(())) => self.legacy(inbound, negotiated, message).await,
+                (Ok(message), Err(limited)) => {
+                    self.refuse_legacy(inbound, negotiated, &message, limited)
+                }
+                (Err(error), _) => Err(error),
             };
             match reply {
                 Ok(McpResponse::Message(message) | McpResponse::SessionOpened { message, .. }) => {

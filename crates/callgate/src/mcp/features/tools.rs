@@ -88,6 +88,18 @@ pub(crate) fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     Ok(context.start(notifier, target, mode, |context| ToolCall { context, tool }.run()))
 }
 
+/// Returns a result with `isError` for a call that did not start.
+pub(crate) fn error_result(context: &RequestContext<'_>, problem: &str) -> EncodedMessage {
+    write_error(context.result(problem.len() + 100), &[Text::Plain(problem)])
+        .finish(&context.mcp.gateway.settings())
+}
+
+fn write_error(mut writer: ResultWriter, texts: &[Text<'_>]) -> ResultWriter {
+    write_text(writer.member("content"), texts);
+    writer.value("isError", &true);
+    writer
+}
+
 impl ToolCall {
     async fn run(self) -> CallReply {
         let Some(channel) = self.context.channel.clone() else { return self.reply().await };
@@ -202,7 +214,10 @@ impl ToolCall {
             CallError::Denied { reason, .. } => {
                 return self.error_result(&error_text(&reason), None).into();
             }
-            CallError::NotFound(_) | CallError::NotReadOnly(_) | CallError::Arguments(_) => {
+            CallError::NotFound(_)
+            | CallError::NotReadOnly(_)
+            | CallError::Arguments(_)
+            | CallError::RateLimited(_) => {
                 return self.error_result(&error.to_string(), None).into();
             }
             CallError::Gone(_, failure)
@@ -222,12 +237,10 @@ impl ToolCall {
 
     /// Writes a result with `isError` and a text for the agent.
     fn error_result(&self, problem: &str, result: Option<&str>) -> EncodedMessage {
-        let mut writer = self.context.result(problem.len() + 100);
+        let writer = self.context.result(problem.len() + 100);
         let texts = [Some(Text::Plain(problem)), result.map(Text::Json)];
         let texts: Vec<Text<'_>> = texts.into_iter().flatten().collect();
-        write_text(writer.member("content"), &texts);
-        writer.value("isError", &true);
-        self.context.finish(writer)
+        self.context.finish(write_error(writer, &texts))
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::message::EncodedMessage;
+use crate::access::RateLimited;
 use crate::gateway::BATCH_FULL;
 use crate::upstream::Capability;
 use crate::wire::jsonrpc::{
@@ -24,6 +25,15 @@ pub struct McpError {
     pub error: Box<RpcError>,
     /// Whether the message was a notification, which has no response over stdio.
     pub(crate) is_for_notification: bool,
+    /// Seconds to wait before another attempt.
+    pub retry_after: Option<u64>,
+}
+
+impl From<RateLimited> for McpError {
+    fn from(limited: RateLimited) -> Self {
+        let error = Box::new(limited.to_rpc());
+        Self { error, retry_after: Some(limited.retry_after), ..Self::new(429, 0, "") }
+    }
 }
 
 impl McpError {
@@ -75,7 +85,7 @@ impl McpError {
     /// Creates an error.
     pub fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
         let error = Box::new(RpcError::new(code, message));
-        Self { status, id: None, error, is_for_notification: false }
+        Self { status, id: None, error, is_for_notification: false, retry_after: None }
     }
 
     pub(crate) fn with_data(mut self, data: Value) -> Self {

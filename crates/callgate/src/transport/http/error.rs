@@ -10,12 +10,14 @@ use thiserror::Error;
 use super::authenticate::AuthenticateError;
 use super::endpoints::{Endpoint, mcp};
 use super::response::{bytes_as_json, json};
+use crate::access::RateLimited;
 use crate::mcp::McpError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::upstream::{CallError, CallFailure, NotFound};
 use crate::wire::CursorError;
 use crate::wire::jsonrpc::{
-    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
+    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, LIMIT_EXCEEDED, METHOD_NOT_FOUND,
+    RpcError,
 };
 
 const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
@@ -60,6 +62,8 @@ pub(super) enum HttpError {
     InvalidCursor(#[from] CursorError),
     #[error("{}", call_message(.0))]
     Call(#[from] CallError),
+    #[error(transparent)]
+    RateLimited(#[from] RateLimited),
     #[error("{}", .0.error)]
     Mcp(McpError),
 }
@@ -103,6 +107,7 @@ impl HttpError {
                 let (status, code, _) = status_and_codes(error);
                 (status, code)
             }
+            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::Mcp(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
         }
     }
@@ -113,6 +118,7 @@ impl HttpError {
         let is_mcp = endpoint == Endpoint::Mcp;
         match &self {
             Self::Mcp(error) => mcp::error_response(error),
+            Self::RateLimited(limited) if is_mcp => mcp::error_response(&(*limited).into()),
             Self::Unavailable(why) if is_mcp => {
                 mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
@@ -126,8 +132,11 @@ impl HttpError {
             Self::Unavailable(why) if endpoint.is_json_rpc() => {
                 let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, *why)));
                 let mut response = bytes_as_json(status, body);
-                add_retry_after(&mut response);
+                add_retry_after(&mut response, None);
                 response
+            }
+            Self::RateLimited(limited) if endpoint.is_json_rpc() => {
+                rpc_failed(status, None, &(*limited).into())
             }
             _ => self.rest_response(),
         }
@@ -147,6 +156,8 @@ impl HttpError {
             data: Option<&'a RpcError>,
             #[serde(skip_serializing_if = "Option::is_none")]
             error_id: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            retry_after: Option<u64>,
         }
         let (status, code) = self.status_and_code();
         let call = match self {
@@ -159,10 +170,17 @@ impl HttpError {
             _ => None,
         };
         let error_id = failure.map(|failure| &*failure.error_id);
-        let error = ErrorBody { code, message: self.to_string(), data, error_id };
+        let limited = match self {
+            Self::RateLimited(limited) | Self::Call(CallError::RateLimited(limited)) => {
+                Some(limited)
+            }
+            _ => None,
+        };
+        let retry_after = limited.map(|limited| limited.retry_after);
+        let error = ErrorBody { code, message: self.to_string(), data, error_id, retry_after };
         let mut response = json(status, &Body { error });
         add_challenge(&mut response, scope);
-        add_retry_after(&mut response);
+        add_retry_after(&mut response, retry_after);
         let headers = response.headers_mut();
         match self {
             Self::MethodNotAllowed(allowed) => {
@@ -194,10 +212,11 @@ fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
     }
 }
 
-/// Sets `Retry-After` on a 503.
-pub(super) fn add_retry_after(response: &mut Response) {
-    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+/// Sets `Retry-After`, by default on a 503 only.
+pub(super) fn add_retry_after(response: &mut Response, seconds: Option<u64>) {
+    let is_unavailable = response.status() == StatusCode::SERVICE_UNAVAILABLE;
+    if let Some(seconds) = seconds.or(is_unavailable.then_some(2)) {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
 }
 
@@ -211,6 +230,9 @@ fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
             (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", INVALID_REQUEST)
         }
         CallError::Arguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments", INVALID_PARAMS),
+        CallError::RateLimited(_) => {
+            (StatusCode::TOO_MANY_REQUESTS, "rate_limited", LIMIT_EXCEEDED)
+        }
         CallError::Rpc(_) | CallError::Protocol(_) | CallError::Failed(_) => {
             (StatusCode::INTERNAL_SERVER_ERROR, "execution_error", INTERNAL_ERROR)
         }
@@ -248,6 +270,9 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
         return (StatusCode::OK, error.clone());
     }
     let (status, _, code) = status_and_codes(error);
+    if let CallError::RateLimited(limited) = error {
+        return (status, limited.to_rpc());
+    }
     let data = match failure_and_scope(error) {
         (None, _) => None,
         (Some(failure), scope) => {
@@ -263,6 +288,9 @@ pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &Call
     let (_, body) = rpc_error(error);
     let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
     add_challenge(&mut response, failure_and_scope(error).1);
+    if let CallError::RateLimited(limited) = error {
+        add_retry_after(&mut response, Some(limited.retry_after));
+    }
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }

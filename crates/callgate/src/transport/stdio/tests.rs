@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::access::Caller;
 use crate::catalog::CatalogBuilder;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Settings};
 use crate::mcp::{SessionKey, Sessions};
 use crate::model::method::{LOCAL, Method};
 use crate::model::types::Types;
@@ -19,6 +19,7 @@ use crate::upstream::local::ask::ListRoots;
 use crate::upstream::local::context::Context;
 use crate::upstream::local::{Error, Local};
 use crate::upstream::{BoxFuture, Upstream};
+use crate::wire::jsonrpc::LIMIT_EXCEEDED;
 
 struct Known(Mutex<Result<Caller, IdentifyError>>);
 
@@ -356,4 +357,23 @@ async fn a_modern_client_repeats_the_request_with_its_answers() {
     });
     let result = client.ask(request(2, "tools/call", params)).await;
     assert_eq!(result["result"]["content"][0]["text"], "0");
+}
+
+#[tokio::test]
+async fn messages_beyond_the_rate_are_refused() {
+    let mut client = Client::new(StdioOptions::default());
+    let mut settings = Settings::default();
+    settings.set("limit_requests_per_caller", "3/h").unwrap();
+    client.gateway.set_settings(Arc::new(settings));
+    // Two messages.
+    client.initialize().await;
+    let call = || request(1, "tools/call", json!({"name": "quick"}));
+    assert!(client.ask(call()).await["result"]["isError"].is_null());
+    let refused = client.ask(call()).await;
+    assert_eq!(refused["result"]["isError"], true);
+    let refused = client.ask(request(2, "tools/list", json!({}))).await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(LIMIT_EXCEEDED)));
+    assert!(refused["error"]["data"]["retry_after"].as_u64().unwrap() >= 1);
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;
+    assert_eq!(client.end().await.0, [] as [Value; 0], "a notification has no response");
 }

@@ -146,6 +146,7 @@ impl TestRegistry {
             command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{port}")]);
             command.args(["--token-grace-seconds", &grace]);
             command.env("CALLGATE_DATABASE", &url).env("CALLGATE_METRICS", "true");
+            command.env("CALLGATE_LIMITS_REQUESTS_PER_CALLER", "none");
             // The default level logs every denied call.
             command.env("CALLGATE_LOG", "warn,callgate_registry=info").current_dir(&directory);
             command

@@ -1,7 +1,7 @@
 //! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
 //!
 //! The HTTP status is 200, or 204 without a response. If the service behind a single call requires a credential or a
-//! permission, it is 401 or 403, so that clients see the challenge. `rpc.discover` returns the OpenRPC document of the
+//! permission, it is 401 or 403, so that clients see the challenge; beyond a rate limit it is 429. `rpc.discover` returns the OpenRPC document of the
 //! caller's methods.
 
 use std::sync::Arc;
@@ -63,9 +63,11 @@ impl Dispatcher<'_> {
         let outcome = self.call(&request).await;
         let Some(id) = request.id else { return Ok(no_content()) };
         Ok(match outcome {
-            Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
-                error::rpc_failed(error::rpc_error(&error).0, Some(id), &error)
-            }
+            Err(
+                error @ (CallError::Unauthorized(_)
+                | CallError::Forbidden(..)
+                | CallError::RateLimited(_)),
+            ) => error::rpc_failed(error::rpc_error(&error).0, Some(id), &error),
             outcome => json_response(rpc_reply(&self.state.gateway, self.caller, id, outcome)),
         })
     }
@@ -74,8 +76,8 @@ impl Dispatcher<'_> {
     async fn batch(self, text: &str) -> Result<Response, EnvelopeError> {
         let caller = &self.caller.in_batch();
         let dispatcher = Dispatcher { caller, ..self };
-        let members = jsonrpc::batch(text)?.into_iter();
-        let members = members.map(|message| dispatcher.batch_member(message));
+        let members = jsonrpc::batch(text)?.into_iter().enumerate();
+        let members = members.map(|(index, message)| dispatcher.batch_member(index, message));
         let mut slices = Vec::new();
         for reply in join_all(members).await.into_iter().flatten() {
             let before: &[u8] = if slices.is_empty() { b"[" } else { b"," };
@@ -88,8 +90,14 @@ impl Dispatcher<'_> {
         Ok(json_response(Body::new(Slices::new(slices))))
     }
 
-    async fn batch_member(self, message: &RawValue) -> Option<Bytes> {
+    async fn batch_member(self, index: usize, message: &RawValue) -> Option<Bytes> {
+        // The first is counted already.
+        let admitted = if index == 0 { Ok(()) } else { self.state.gateway.admit(self.caller) };
         match Request::parse(message.get()) {
+            Ok(request) if admitted.is_err() => {
+                let refused = Err(admitted.err()?.into());
+                request.id.map(|id| rpc_reply(&self.state.gateway, self.caller, id, refused))
+            }
             Ok(request) if request.method == DISCOVER => {
                 let problem = "`rpc.discover` cannot be in a batch, since its reply can be large; \
                                send it by itself";

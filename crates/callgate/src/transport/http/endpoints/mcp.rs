@@ -265,7 +265,7 @@ pub(crate) fn error_response(error: &McpError) -> Response {
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
     }
-    add_retry_after(&mut response);
+    add_retry_after(&mut response, error.retry_after);
     response
 }
 

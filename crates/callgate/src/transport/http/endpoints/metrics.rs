@@ -24,6 +24,8 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     metrics.gauge("callgate_quarantined", help, catalog.quarantined().len());
     metrics.gauge("callgate_result_bytes", "Bytes of results in memory, without small ones.", used);
     metrics.gauge("callgate_result_bytes_limit", "Maximum of callgate_result_bytes.", limit);
+    let help = "Requests that exceeded a rate limit.";
+    metrics.counter("callgate_rate_limited_total", help, gateway.rate_limited());
     let mut each = |name, kind, help, value: fn(&UpstreamState) -> u64| {
         metrics.family(name, kind, help);
         for one in &upstreams {

@@ -1,0 +1,302 @@
+//! Rate limits, as configured: `1000/s burst 10000`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// The rate of a caller if nothing else is configured.
+const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst: 10_000 };
+
+const NONE: &str = "none";
+
+/// A number of requests per unit of time: `100/s`, `10/min burst 20`, `5/h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rate {
+    count: u32,
+    unit: Unit,
+    /// Number of requests that are allowed at once.
+    burst: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Unit {
+    Second,
+    Minute,
+    Hour,
+}
+
+impl Unit {
+    const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+        }
+    }
+
+    fn nanoseconds(self) -> u64 {
+        const SECOND: u64 = 1_000_000_000;
+        match self {
+            Self::Second => SECOND,
+            Self::Minute => 60 * SECOND,
+            Self::Hour => 3_600 * SECOND,
+        }
+    }
+}
+
+impl Rate {
+    /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that
+    /// are allowed at once, for one of `servers` servers.
+    pub(super) fn share(self, servers: u32) -> (u64, u64) {
+        let servers = servers.max(1);
+        let interval = self.unit.nanoseconds() / u64::from(self.count);
+        (interval * u64::from(servers), u64::from(self.burst.div_ceil(servers)))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, self.unit.as_str())?;
+        if self.burst != self.count {
+            write!(f, " burst {}", self.burst)?;
+        }
+        Ok(())
+    }
+}
+
+/// A rate that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a rate; expected {expected}")]
+pub struct RateError {
+    text: String,
+    expected: &'static str,
+}
+
+impl RateError {
+    fn new(text: &str, expected: &'static str) -> Self {
+        Self { text: text.chars().take(80).collect(), expected }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let mut words = text.split_whitespace();
+        let rate = words.next().and_then(|rate| {
+            let (count, unit) = rate.split_once('/')?;
+            let unit = Unit::ALL.into_iter().find(|it| it.as_str() == unit)?;
+            let count = positive(count)?;
+            let burst = match (words.next(), words.next(), words.next()) {
+                (None, ..) => count,
+                (Some("burst"), Some(burst), None) => positive(burst)?,
+                _ => return None,
+            };
+            Some(Self { count, unit, burst })
+        });
+        let expected = "one such as `100/s`, `10/min burst 20` or `5/h`";
+        rate.ok_or_else(|| RateError::new(text, expected))
+    }
+}
+
+/// Parses a number from 1 to a million: a burst lasts at most 10^6 hours, which fits in nanoseconds.
+fn positive(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| (1..=1_000_000).contains(number))
+}
+
+/// A rate, or no limit (`none`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateLimit {
+    /// No limit.
+    Unlimited,
+    /// At most this rate.
+    AtMost(Rate),
+}
+
+impl RateLimit {
+    fn rate(self) -> Option<Rate> {
+        match self {
+            Self::Unlimited => None,
+            Self::AtMost(rate) => Some(rate),
+        }
+    }
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str(NONE),
+            Self::AtMost(rate) => rate.fmt(f),
+        }
+    }
+}
+
+impl FromStr for RateLimit {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        if text == NONE { Ok(Self::Unlimited) } else { text.parse().map(Self::AtMost) }
+    }
+}
+
+/// Limits of single tools: `mail.send 10/min per caller, report.* 2/s`.
+///
+/// Each names a method by its id, in which `*` stands for any characters. Every limit that matches a method
+/// applies to it, and is counted for each method separately.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ToolLimits(Arc<[ToolLimit]>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ToolLimit {
+    pattern: String,
+    pub(super) rate: Rate,
+    /// Whether each caller has the whole rate. Otherwise all callers share it.
+    pub(super) per_caller: bool,
+}
+
+const PER_CALLER: &str = " per caller";
+
+impl ToolLimits {
+    /// Returns the limits of a method.
+    pub(super) fn of(&self, method: &str) -> impl Iterator<Item = &ToolLimit> {
+        self.0.iter().filter(move |limit| matches(&limit.pattern, method))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Returns `true` if `text` has the parts of `pattern` between `*` in order.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else {
+        return false;
+    };
+    let mut parts = middle.split('*');
+    parts.try_fold(text, |text, part| text.split_once(part).map(|(_, after)| after)).is_some()
+}
+
+impl fmt::Display for ToolLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str(NONE);
+        }
+        for (index, ToolLimit { pattern, rate, per_caller }) in self.0.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            let per_caller = if *per_caller { PER_CALLER } else { "" };
+            write!(f, "{comma}{pattern} {rate}{per_caller}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for ToolLimits {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        if text == NONE {
+            return Ok(Self::default());
+        }
+        let limit = |text: &str| {
+            let text = text.trim();
+            let (limit, per_caller) = match text.strip_suffix(PER_CALLER) {
+                Some(limit) => (limit, true),
+                None => (text, false),
+            };
+            let expected = "a method and its rate, such as `mail.send 10/min per caller`";
+            let parts = limit.split_once(char::is_whitespace);
+            let (pattern, rate) = parts.ok_or_else(|| RateError::new(text, expected))?;
+            Ok(ToolLimit { pattern: pattern.to_owned(), rate: rate.parse()?, per_caller })
+        };
+        text.split(',').map(limit).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Rate limits; `None` is a limit that is not configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RateLimits {
+    /// Requests of each caller. Defaults to `1000/s burst 10000`.
+    pub per_caller: Option<RateLimit>,
+    /// Requests of all callers together. Defaults to no limit.
+    pub total: Option<RateLimit>,
+    /// Calls of single tools. Defaults to no limits.
+    pub tools: Option<ToolLimits>,
+}
+
+/// Rate limits in force.
+#[derive(Debug, Clone)]
+pub(crate) struct ActiveLimits {
+    pub(super) per_caller: Option<Rate>,
+    pub(super) total: Option<Rate>,
+    pub(super) tools: ToolLimits,
+}
+
+impl Default for ActiveLimits {
+    fn default() -> Self {
+        RateLimits::default().or(&RateLimits::default())
+    }
+}
+
+impl RateLimits {
+    /// Completes these limits with those of `other`, and with the defaults.
+    pub(crate) fn or(&self, other: &Self) -> ActiveLimits {
+        let per_caller = self.per_caller.or(other.per_caller);
+        ActiveLimits {
+            per_caller: per_caller.map_or(Some(DEFAULT_PER_CALLER), RateLimit::rate),
+            total: self.total.or(other.total).and_then(RateLimit::rate),
+            tools: self.tools.clone().or_else(|| other.tools.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_and_written() {
+        for text in ["100/s", "10/min burst 20", "5/h", "none"] {
+            let rate: RateLimit = text.parse().unwrap();
+            assert_eq!(rate.to_string(), text);
+        }
+        for text in ["mail.send 10/min per caller, report.* 2/s burst 9", "none"] {
+            let limits: ToolLimits = text.parse().unwrap();
+            assert_eq!(limits.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_rate_is_refused() {
+        for text in ["", "100", "0/s", "1/day", "1/s burst", "1/s burst 0", "1/s 5", "1000001/s"] {
+            assert!(text.parse::<RateLimit>().is_err(), "{text}");
+        }
+        for text in ["", "mail.send", "mail.send per caller", "a 1/s,", "a b 1/s"] {
+            assert!(text.parse::<ToolLimits>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn patterns_match_whole_ids() {
+        let cases = [
+            ("mail.send", "mail.send", true),
+            ("mail.send", "mail.sendAll", false),
+            ("mail.*", "mail.send", true),
+            ("mail.*", "email.send", false),
+            ("*.delete", "user.delete", true),
+            ("*.delete", "user.deleted", false),
+            ("a*a", "a", false),
+            ("*user*delete*", "my.user.x.delete.y", true),
+            ("*user*delete*", "my.delete.user", false),
+            ("*", "anything", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

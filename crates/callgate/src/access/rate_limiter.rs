@@ -1,0 +1,350 @@
+//! Limits the rate of requests, by the generic cell rate algorithm (GCRA): [`RateLimiter`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use thiserror::Error;
+
+use super::limits::{ActiveLimits, Rate};
+use super::shares::Principal;
+use crate::wire::jsonrpc::{LIMIT_EXCEEDED, RpcError};
+
+/// Maximum number of keys in a map. Further keys share one bucket.
+const MAX_KEYS: usize = 65_536;
+
+/// Maps up to this size are not searched for full buckets.
+const FEW_KEYS: usize = 1_024;
+
+/// Minimum interval between searches for full buckets, in nanoseconds.
+const SWEEP_INTERVAL: u64 = 1_000_000_000;
+
+/// Minimum interval between log lines about the same caller, in nanoseconds.
+const LOG_INTERVAL: u64 = 60_000_000_000;
+
+/// Which limit refused a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitScope {
+    /// All requests of the caller.
+    Caller,
+    /// All requests of all callers.
+    Total,
+    /// All calls of the tool.
+    Tool,
+    /// The caller's calls of the tool.
+    CallerTool,
+}
+
+impl fmt::Display for LimitScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Caller => "requests per caller",
+            Self::Total => "requests of all callers",
+            Self::Tool => "calls of this tool",
+            Self::CallerTool => "calls of this tool per caller",
+        })
+    }
+}
+
+/// A request that exceeds a rate limit. Nothing was run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "Too many requests: the limit of {scope} is {rate}. Nothing was run; try again in {retry_after} s."
+)]
+pub struct RateLimited {
+    /// The limit.
+    pub scope: LimitScope,
+    /// Its rate.
+    pub rate: Rate,
+    /// Seconds to wait, at least 1.
+    pub retry_after: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Total,
+    Caller(Principal),
+    /// The hash of a method's id and a limit, which is seeded at random.
+    Tool(u64),
+    CallerTool(Principal, u64),
+    /// All keys that found no room.
+    Others,
+}
+
+impl RateLimited {
+    pub(crate) fn to_rpc(self) -> RpcError {
+        let data = json!({"retry_after": self.retry_after});
+        RpcError { code: LIMIT_EXCEEDED, message: self.to_string(), data: Some(data) }
+    }
+}
+
+/// Counts requests against limits that may change at any time.
+#[derive(Debug)]
+pub(crate) struct RateLimiter {
+    started: Instant,
+    /// Apart from those of users, so that clients with many addresses take no room from them.
+    of_addresses: Mutex<Buckets>,
+    of_others: Mutex<Buckets>,
+    hasher: RandomState,
+    /// Number of servers that share the limits.
+    servers: AtomicU32,
+    refused: AtomicU64,
+}
+
+impl Default for RateLimiter {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            of_addresses: Mutex::default(),
+            of_others: Mutex::default(),
+            hasher: RandomState::new(),
+            servers: AtomicU32::new(1),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RateLimiter {
+    /// Counts a request. What the caller's own limit refuses does not count for all.
+    pub(crate) fn request(
+        &self,
+        limits: &ActiveLimits,
+        principal: Principal,
+    ) -> Result<(), RateLimited> {
+        if let Some(rate) = limits.per_caller {
+            self.count(Key::Caller(principal), LimitScope::Caller, rate, principal)?;
+        }
+        if let Some(rate) = limits.total {
+            self.count(Key::Total, LimitScope::Total, rate, principal)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a call of a method, in addition to [`request`](Self::request).
+    pub(crate) fn call(
+        &self,
+        limits: &ActiveLimits,
+        principal: Principal,
+        method: &str,
+    ) -> Result<(), RateLimited> {
+        if limits.tools.is_empty() {
+            return Ok(());
+        }
+        let hash = |limit| self.hasher.hash_one((method, limit));
+        for limit in limits.tools.of(method).filter(|limit| limit.per_caller) {
+            let key = Key::CallerTool(principal, hash(limit));
+            self.count(key, LimitScope::CallerTool, limit.rate, principal)?;
+        }
+        for limit in limits.tools.of(method).filter(|limit| !limit.per_caller) {
+            self.count(Key::Tool(hash(limit)), LimitScope::Tool, limit.rate, principal)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the number of servers that share the limits.
+    pub(crate) fn set_servers(&self, servers: u32) {
+        self.servers.store(servers, Ordering::Relaxed);
+    }
+
+    /// Returns the number of refused requests.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn count(
+        &self,
+        key: Key,
+        scope: LimitScope,
+        rate: Rate,
+        principal: Principal,
+    ) -> Result<(), RateLimited> {
+        let now = nanoseconds(self.started.elapsed());
+        let share = rate.share(self.servers.load(Ordering::Relaxed));
+        let buckets = match key {
+            Key::Caller(it) | Key::CallerTool(it, _) if it.is_anonymous() => &self.of_addresses,
+            _ => &self.of_others,
+        };
+        let Err(refusal) =
+            buckets.lock().unwrap_or_else(PoisonError::into_inner).take(key, share, now)
+        else {
+            return Ok(());
+        };
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let retry_after = refusal.wait.div_ceil(1_000_000_000).max(1);
+        if refusal.is_first {
+            tracing::warn!(caller = %principal, limit = %scope, %rate, retry_after, "rate limit exceeded");
+        }
+        Err(RateLimited { scope, rate, retry_after })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    by_key: HashMap<Key, Bucket>,
+    swept: u64,
+}
+
+/// A bucket that fills up at the rate of its limit. One that is full is the same as none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    /// When it is full, in nanoseconds ("theoretical arrival time" of the next request).
+    full_at: u64,
+    logged_at: Option<u64>,
+}
+
+/// Why a bucket is empty.
+#[derive(Debug, PartialEq, Eq)]
+struct Refusal {
+    /// Nanoseconds until there is a request in it.
+    wait: u64,
+    /// Whether none was logged lately.
+    is_first: bool,
+}
+
+impl Buckets {
+    fn take(&mut self, key: Key, (interval, burst): (u64, u64), now: u64) -> Result<(), Refusal> {
+        let bucket = match self.by_key.get_mut(&key) {
+            Some(bucket) => bucket,
+            None => self.insert(key, now),
+        };
+        let capacity = interval.saturating_mul(burst);
+        // The limit may have been lower when the bucket was used last.
+        let missing = bucket.full_at.saturating_sub(now).min(capacity);
+        bucket.full_at = now.saturating_add(missing);
+        let missing = missing.saturating_add(interval);
+        if missing <= capacity {
+            bucket.full_at = now.saturating_add(missing);
+            return Ok(());
+        }
+        let is_first = bucket.logged_at.is_none_or(|at| now.saturating_sub(at) >= LOG_INTERVAL);
+        if is_first {
+            bucket.logged_at = Some(now);
+        }
+        Err(Refusal { wait: missing - capacity, is_first })
+    }
+
+    fn insert(&mut self, key: Key, now: u64) -> &mut Bucket {
+        if self.by_key.len() >= FEW_KEYS && now.saturating_sub(self.swept) >= SWEEP_INTERVAL {
+            self.by_key.retain(|_, bucket| bucket.full_at > now);
+            self.swept = now;
+        }
+        let key = if self.by_key.len() < MAX_KEYS { key } else { Key::Others };
+        self.by_key.entry(key).or_default()
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const ALICE: Key = Key::Caller(Principal::User(1));
+    const BOB: Key = Key::Caller(Principal::User(2));
+
+    fn share(rate: &str) -> (u64, u64) {
+        rate.parse::<Rate>().unwrap().share(1)
+    }
+
+    fn taken(buckets: &mut Buckets, key: Key, rate: &str, now: u64) -> usize {
+        (0..1_000).take_while(|_| buckets.take(key, share(rate), now).is_ok()).count()
+    }
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let mut buckets = Buckets::default();
+        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 20", 0), 20);
+        assert_eq!(taken(&mut buckets, BOB, "10/s burst 20", 0), 20, "callers count separately");
+        let refusal = buckets.take(ALICE, share("10/s burst 20"), 0).unwrap_err();
+        assert_eq!(refusal, Refusal { wait: SECOND / 10, is_first: false }, "logged already");
+        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 20", SECOND), 10);
+        for _ in 0..20 {
+            assert_eq!(buckets.take(ALICE, share("10/s burst 20"), 100 * SECOND), Ok(()));
+        }
+        let refusal = buckets.take(ALICE, share("10/s burst 20"), 100 * SECOND).unwrap_err();
+        assert!(refusal.is_first, "a minute later");
+    }
+
+    #[test]
+    fn a_changed_rate_applies_at_once() {
+        let mut buckets = Buckets::default();
+        assert_eq!(taken(&mut buckets, ALICE, "1/h burst 100", 0), 100);
+        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 5", SECOND), 0, "the bucket is empty");
+        assert_eq!(
+            taken(&mut buckets, ALICE, "10/s burst 5", 2 * SECOND),
+            5,
+            "not 100 hours later"
+        );
+    }
+
+    #[test]
+    fn servers_divide_a_rate() {
+        let rate: Rate = "9/s burst 10".parse().unwrap();
+        let (interval, _) = rate.share(1);
+        assert_eq!(rate.share(3), (interval * 3, 4));
+        assert_eq!(rate.share(100).1, 1, "each has at least one");
+    }
+
+    #[test]
+    fn the_number_of_keys_is_bounded_and_full_buckets_are_forgotten() {
+        let mut buckets = Buckets::default();
+        let address =
+            |number: u32| Key::Caller(Principal::address(IpAddr::from(number.to_be_bytes())));
+        let slow = share("1/h burst 2");
+        let admitted =
+            (0..200_000).filter(|number| buckets.take(address(*number), slow, 0).is_ok()).count();
+        assert_eq!(admitted, MAX_KEYS + 2, "the others share a bucket");
+        assert_eq!(buckets.by_key.len(), MAX_KEYS + 1);
+        assert!(buckets.take(address(0), slow, 0).is_ok(), "known ones keep theirs");
+        assert!(buckets.take(address(300_000), slow, 3 * 3_600 * SECOND).is_ok());
+        assert_eq!(buckets.by_key.len(), 1);
+    }
+
+    #[test]
+    fn a_call_counts_for_the_caller_before_the_tool() {
+        let limits = super::super::limits::RateLimits {
+            tools: Some("mail.* 1/h per caller, mail.* 3/h".parse().unwrap()),
+            ..Default::default()
+        };
+        let (limits, limiter) = (limits.or(&limits), RateLimiter::default());
+        let call = |user, method| limiter.call(&limits, Principal::User(user), method);
+        assert_eq!(call(1, "mail.send"), Ok(()));
+        for _ in 0..10 {
+            assert_eq!(call(1, "mail.send").unwrap_err().scope, LimitScope::CallerTool);
+        }
+        assert_eq!(call(1, "mail.read"), Ok(()), "each tool counts separately");
+        assert_eq!(call(2, "mail.send"), Ok(()));
+        assert_eq!(call(3, "mail.send"), Ok(()));
+        let refused = call(4, "mail.send").unwrap_err();
+        assert_eq!((refused.scope, refused.retry_after), (LimitScope::Tool, 1_200));
+        assert_eq!(limiter.refused(), 11);
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_burst_and_the_rate(
+            count in 1_u32..100,
+            burst in 1_u32..100,
+            gaps in prop::collection::vec(0..SECOND / 10, 0..300),
+        ) {
+            let (mut buckets, mut now, mut admitted) = (Buckets::default(), 0, 0_u64);
+            let rate: Rate = format!("{count}/s burst {burst}").parse().unwrap();
+            for gap in gaps {
+                now += gap;
+                admitted += u64::from(buckets.take(ALICE, rate.share(1), now).is_ok());
+            }
+            prop_assert!(admitted <= u64::from(burst) + now * u64::from(count) / SECOND + 1);
+        }
+    }
+}

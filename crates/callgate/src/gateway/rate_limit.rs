@@ -1,0 +1,31 @@
+//! Rate limits of requests.
+
+use super::Gateway;
+use crate::access::{Caller, RateLimited, RateLimits};
+
+impl Gateway {
+    /// Sets the rate limits, which [settings](super::Settings::limits) override.
+    #[must_use]
+    pub fn rate_limits(mut self, limits: RateLimits) -> Self {
+        self.rate_limits = limits;
+        self.set_settings(self.settings());
+        self
+    }
+
+    /// Counts a request of the caller. Every message that a transport receives is counted here once, and a
+    /// batch as its messages. Limits of single tools are counted when a tool is called, after its access
+    /// is decided.
+    pub(crate) fn admit(&self, caller: &Caller) -> Result<(), RateLimited> {
+        self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
+    }
+
+    /// Returns the number of requests that exceeded a rate limit.
+    pub fn rate_limited(&self) -> u64 {
+        self.rate_limiter.refused()
+    }
+
+    /// Sets the number of servers that share the rate limits: each uses its part of them.
+    pub fn share_rate_limits(&self, servers: u32) {
+        self.rate_limiter.set_servers(servers);
+    }
+}
