@@ -3,6 +3,7 @@
 
 mod contract;
 mod databases;
+mod decisions;
 mod encrypting;
 mod install;
 mod layers;
