@@ -26,6 +26,7 @@
 
 mod check;
 mod general;
+pub(crate) mod invisible;
 mod client_profile;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub enum Level {
     Note,
     /// A client or its model ignores part of the tool.
     Warning,
-    /// A client rejects the tool, or all tools.
+    /// A client rejects the tool, or all tools; or its text is not what people see.
     Error,
 }
 
@@ -178,11 +179,13 @@ fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
 /// Checks a serialized tool.
 fn check_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let invisible = general::invisible(id, &tool);
     let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
     let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
     let (name, description) = (text("name"), text("description"));
     let tool = LintedTool { name, description, schema, server: scope.server_name };
     let mut problems = check_profiles(Some(id), scope, |check| check.check_tool(&tool));
+    problems.extend(invisible);
     problems.extend(general::check_tool(id, &tool, bytes.len()));
     problems
 }

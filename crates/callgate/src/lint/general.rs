@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::{LintedTool, named, report_matches};
+use super::invisible::{find_in, invisible_characters};
 use super::{Level, Problem, tokens};
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
@@ -16,6 +17,9 @@ const LARGE_TOOL: usize = 5_000;
 
 /// Maximum nesting depth without a note.
 const MAX_DEPTH: usize = 10;
+
+/// Maximum number of places in a message.
+const MAX_PLACES: usize = 5;
 
 /// Converts findings of the catalog to problems.
 pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = Problem> {
@@ -65,6 +69,24 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
     report_if(Level::Note, "deep-schema", (depth > MAX_DEPTH).then_some(message_text));
     report_if(Level::Note, "inner-property-names", nested_names(tool.schema));
     problems
+}
+
+/// Finds invisible characters in the id and in all texts of a tool.
+pub(super) fn invisible(id: &str, tool: &Value) -> Option<Problem> {
+    let id_has = invisible_characters(id).next().map(|(_, c)| ("its id".to_owned(), c));
+    let found: Vec<_> = id_has.into_iter().chain(find_in(tool)).collect();
+    let shown = found.iter().take(MAX_PLACES);
+    let shown: Vec<String> =
+        shown.map(|(place, c)| format!("U+{:04X} in {place}", u32::from(*c))).collect();
+    let more = match found.len().saturating_sub(MAX_PLACES) {
+        0 => String::new(),
+        more => format!(" and {more} more places"),
+    };
+    let message = format!(
+        "invisible characters, with which models read what people do not see: {}{more}; remove them",
+        shown.join(", ")
+    );
+    (!found.is_empty()).then(|| problem(id, Level::Error, "invisible-character", message))
 }
 
 pub(super) fn problem(id: &str, level: Level, code: &'static str, message: String) -> Problem {

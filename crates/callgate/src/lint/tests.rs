@@ -118,3 +118,26 @@ fn every_profile_has_a_name_of_its_own_and_says_where_its_rules_are_from() {
         }
     }
 }
+
+#[test]
+fn invisible_characters_are_errors_wherever_they_are() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"id": {
+            "type": "string",
+            "description": "Which.",
+            "enum": ["a\u{200b}"],
+            "default": "\u{202e}b",
+            "examples": ["c\u{ad}"],
+        }},
+    });
+    let tool = json!({
+        "name": "pet_get",
+        "title": "A\u{e0041}",
+        "description": "A pet.\u{2066}",
+        "inputSchema": schema,
+        "outputSchema": {"type": "object", "properties": {"a\u{feff}": {}}},
+        "annotations": {"note": "\u{7}"},
+    });
+    insta::assert_debug_snapshot!(said_of(&tool));
+}

@@ -119,6 +119,12 @@ pub enum DefinitionError {
     /// The schema is nested too deeply.
     #[error("the schema is nested more than 64 levels deep")]
     SchemaTooDeep,
+    /// The classes of the parameters or of the result are too large together.
+    #[error(
+        "the classes of its parameters or its result have more than {0} bytes in the schema; shorten their \
+         descriptions"
+    )]
+    ClassesTooLarge(usize),
     /// The tool is larger than 4 GiB.
     #[error("the definition is too large")]
     TooLarge,

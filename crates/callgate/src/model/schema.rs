@@ -66,12 +66,18 @@ impl Types {
         if params.is_empty() {
             put(&mut schema, "additionalProperties", false.into());
         }
-        let types = params.iter().filter_map(|(_, param)| match &param.ty {
-            ValueType::Type(ty) => Some(ty),
-            ValueType::Schema(_) => None,
-        });
-        writer.with_definitions(schema, types)
+        writer.with_definitions(schema, types_of(params))
     }
+}
+
+/// Returns the types of parameters that have no schema.
+pub(crate) fn types_of<'a>(
+    params: &'a [NamedParam<'_>],
+) -> impl Iterator<Item = &'a TypeExpr> + Clone {
+    params.iter().filter_map(|(_, param)| match &param.ty {
+        ValueType::Type(ty) => Some(ty),
+        ValueType::Schema(_) => None,
+    })
 }
 
 /// Converts types to schemas.

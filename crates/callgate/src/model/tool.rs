@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
 use crate::model::schema::validator::unchecked_patterns;
-use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise};
+use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise, types_of};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
@@ -47,7 +47,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     let mut findings = Vec::new();
     let (input, check) = input_schemas(method, types, &mut findings)?;
     let headers = header::params(&input)?;
-    let output = output_schema(method, types);
+    let output = output_schema(method, types)?;
     let mut bytes = Vec::new();
     let out = &mut bytes;
     let mark = |out: &Vec<u8>| u32::try_from(out.len()).map_err(|_| DefinitionError::TooLarge);
@@ -132,6 +132,7 @@ fn input_schemas<'m>(
             ValueType::Schema(schema) => report_schema(schema, findings),
         }
     }
+    types.check_size(types_of(&params))?;
     let advertised = types.input_schema(&params, Purpose::Advertise);
     let may_differ = params.iter().any(|(name, param)| check_may_differ(name, param));
     let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
@@ -225,11 +226,18 @@ pub(crate) fn is_portable(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
 }
 
-fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'m>> {
-    match method.output.as_ref()? {
-        ValueType::Schema(schema) => Some(Cow::Borrowed(schema)),
-        ValueType::Type(ty) => is_specific(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
-    }
+fn output_schema<'m>(
+    method: &'m Method,
+    types: &Types,
+) -> Result<Option<MethodSchema<'m>>, DefinitionError> {
+    Ok(match &method.output {
+        Some(ValueType::Schema(schema)) => Some(Cow::Borrowed(schema)),
+        Some(ValueType::Type(ty)) if is_specific(ty, types) => {
+            types.check_size([ty])?;
+            Some(Cow::Owned(types.schema_of(ty)))
+        }
+        Some(ValueType::Type(_)) | None => None,
+    })
 }
 
 /// Returns `true` if results are known to match the type: PHP's `array` can be `{}` or `[]`, and the values

@@ -10,12 +10,16 @@ use serde_json::{Map, Value};
 
 use crate::model::method::DefinitionError;
 use crate::model::schema::normalise;
-use crate::model::schema::walk::{for_each_reference_mut, nodes, references};
+use crate::model::schema::walk::{for_each_reference_mut, json_bytes, nodes, references};
 use crate::model::tool::is_portable;
 use crate::model::type_expr::{ClassName, TypeExpr};
 
 /// Maximum number of nodes of an inlined definition.
 pub(crate) const MAX_INLINE_NODES: usize = 200;
+/// Maximum size of an inlined definition, in bytes.
+pub(crate) const MAX_INLINE_BYTES: usize = 32 << 10;
+/// Maximum size of the classes in a schema, in bytes.
+const MAX_CLASS_BYTES: usize = 1 << 20;
 
 /// Prefix of references.
 const DEFINITIONS: &str = "#/$defs/";
@@ -27,6 +31,46 @@ pub struct Types {
     /// Defined classes that each definition refers to.
     edges: HashMap<ClassName, Vec<ClassName>>,
     by_reference: HashSet<ClassName>,
+    /// Sizes of the definitions, with classes inlined in them.
+    sizes: HashMap<ClassName, Size>,
+}
+
+/// Size of a definition.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Size {
+    /// Size of a reference.
+    const REFERENCE: Self = Self { nodes: 1, bytes: 32 };
+
+    fn of(definition: &TypeDefinition) -> Self {
+        match definition {
+            TypeDefinition::Fields(fields) => {
+                let bytes = fields.iter().map(|field| {
+                    // The type of a field has at least the length of its text.
+                    Self::REFERENCE.bytes
+                        + field.name.len()
+                        + field.description.len()
+                        + field.ty.to_string().len()
+                });
+                Self { nodes: 1 + fields.len(), bytes: bytes.sum() }
+            }
+            TypeDefinition::Schema(schema) => Self {
+                nodes: nodes(schema),
+                bytes: json_bytes(schema, MAX_CLASS_BYTES).unwrap_or(usize::MAX),
+            },
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            nodes: self.nodes.saturating_add(other.nodes),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
 }
 
 /// Definition of a class.
@@ -188,43 +232,70 @@ impl Types {
             |name: &&ClassName| self.reachable(self.references_of(name)).contains(*name);
         let recursive: Vec<ClassName> = names.iter().filter(is_recursive).cloned().collect();
         self.by_reference.extend(recursive);
-        let mut sizes = HashMap::new();
-        for name in names {
-            self.measure(&name, 0, &mut sizes);
+        for name in &names {
+            self.measure(name, 0);
+        }
+        for name in
+            names.into_iter().filter(|name| self.by_reference.contains(name)).collect::<Vec<_>>()
+        {
+            let size = self.inlined_size(&name, 0);
+            self.sizes.insert(name, size);
         }
     }
 
-    /// Returns the number of nodes of the inlined form. Classes that are too large, or at the end of a long
+    /// Returns the size of a class where it is used. Classes that are too large, or at the end of a long
     /// chain, become references.
-    fn measure(
-        &mut self,
-        name: &ClassName,
-        depth: usize,
-        sizes: &mut HashMap<ClassName, usize>,
-    ) -> usize {
+    fn measure(&mut self, name: &ClassName, depth: usize) -> Size {
         if self.by_reference.contains(name) {
-            return 1;
+            return Size::REFERENCE;
         }
-        if let Some(&size) = sizes.get(name) {
+        if let Some(&size) = self.sizes.get(name) {
             return size;
         }
-        let own = match self.definitions.get(name) {
-            Some(TypeDefinition::Fields(fields)) => 1 + fields.len(),
-            Some(TypeDefinition::Schema(schema)) => nodes(schema),
-            None => return 1,
-        };
-        let mut size = own;
+        let size = self.inlined_size(name, depth);
+        let is_large = size.nodes > MAX_INLINE_NODES || size.bytes > MAX_INLINE_BYTES;
+        if is_large || depth >= MAX_INLINE_NODES {
+            self.by_reference.insert(name.clone());
+            return Size::REFERENCE;
+        }
+        self.sizes.insert(name.clone(), size);
+        size
+    }
+
+    /// Returns the size of a definition, with classes inlined in it.
+    fn inlined_size(&mut self, name: &ClassName, depth: usize) -> Size {
+        let Some(definition) = self.definitions.get(name) else { return Size::REFERENCE };
+        let mut size = Size::of(definition);
         if depth < MAX_INLINE_NODES {
             for nested in self.references_of(name).cloned().collect::<Vec<_>>() {
-                size = size.saturating_add(self.measure(&nested, depth + 1, sizes));
+                size = size.plus(self.measure(&nested, depth + 1));
             }
         }
-        if size > MAX_INLINE_NODES || depth >= MAX_INLINE_NODES {
-            self.by_reference.insert(name.clone());
-            return 1;
-        }
-        sizes.insert(name.clone(), size);
         size
+    }
+
+    /// Checks the size of the classes that the schema of these types would contain, before it is written.
+    pub(crate) fn check_size<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t TypeExpr> + Clone,
+    ) -> Result<(), DefinitionError> {
+        let mut bytes = 0_usize;
+        let mut add = |name: &ClassName| {
+            let size = self.sizes.get(name).map_or(usize::MAX, |size| size.bytes);
+            bytes = bytes.saturating_add(size);
+        };
+        for ty in types.clone() {
+            ty.for_each_class(&mut |class| match self.lookup(class) {
+                Some((name, _)) if !self.by_reference.contains(name) => add(name),
+                _ => {}
+            });
+        }
+        let referred = self.classes_in(types).into_iter();
+        referred.filter(|name| self.by_reference.contains(*name)).for_each(add);
+        if bytes > MAX_CLASS_BYTES {
+            return Err(DefinitionError::ClassesTooLarge(MAX_CLASS_BYTES));
+        }
+        Ok(())
     }
 
     /// Returns the classes that a class refers to.

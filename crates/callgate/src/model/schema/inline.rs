@@ -1,15 +1,19 @@
 //! Inlining of `$defs`.
 //!
 //! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large.
-//! [`crate::model::types`] applies the same rule to classes of the registry.
+//! [`crate::model::types`] applies the same rule to classes of the registry. A schema may be somebody else's
+//! input, so inlining adds at most [`MAX_ADDED_BYTES`] to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{for_each_schema, for_each_schema_mut, nodes};
-use crate::model::types::MAX_INLINE_NODES;
+use super::walk::{for_each_schema, for_each_schema_mut, json_bytes, nodes};
+use crate::model::types::{MAX_INLINE_BYTES, MAX_INLINE_NODES};
 use crate::wire::percent;
+
+/// Maximum number of bytes that inlining adds to a schema. References beyond are kept.
+const MAX_ADDED_BYTES: usize = 1 << 20;
 
 /// Replaces references by the definitions in `$defs`.
 ///
@@ -24,12 +28,12 @@ pub fn inline(mut schema: Value) -> Value {
         let Some((_, definition)) = inliner.target(root) else { break };
         *root = merged(definition, std::mem::take(root));
     }
-    let mut needed = BTreeSet::new();
-    let mut schema = inliner.expanded(&schema, &mut needed);
+    let mut expansion = Expansion { kept: BTreeSet::new(), bytes_left: MAX_ADDED_BYTES };
+    let mut schema = inliner.expanded(&schema, &mut expansion);
     let mut kept = BTreeMap::new();
-    while let Some(name) = needed.iter().copied().find(|name| !kept.contains_key(name)) {
+    while let Some(name) = expansion.kept.iter().copied().find(|name| !kept.contains_key(name)) {
         let definition = definitions.get(name).unwrap_or(&Value::Null);
-        kept.insert(name, inliner.expanded(definition, &mut needed));
+        kept.insert(name, inliner.expanded(definition, &mut expansion));
     }
     if let (Value::Object(root), false) = (&mut schema, kept.is_empty()) {
         root.insert("$defs".to_owned(), kept.into_iter().collect());
@@ -39,12 +43,23 @@ pub fn inline(mut schema: Value) -> Value {
 
 struct Inliner<'a> {
     definitions: &'a Map<String, Value>,
+    /// Sizes of the definitions, in bytes.
+    sizes: BTreeMap<&'a str, usize>,
     by_reference: BTreeSet<&'a str>,
+}
+
+/// References that are kept, and the number of bytes that may still be inlined.
+struct Expansion<'a> {
+    kept: BTreeSet<&'a str>,
+    bytes_left: usize,
 }
 
 impl<'a> Inliner<'a> {
     fn new(definitions: &'a Map<String, Value>) -> Self {
-        let mut inliner = Self { definitions, by_reference: BTreeSet::new() };
+        let size = |definition| json_bytes(definition, MAX_INLINE_BYTES);
+        let sizes = definitions.iter().filter_map(|(name, it)| Some((name.as_str(), size(it)?)));
+        let mut inliner =
+            Self { definitions, sizes: sizes.collect(), by_reference: BTreeSet::new() };
         for name in definitions.keys() {
             if inliner.reaches(name, name, &mut BTreeSet::new()) {
                 inliner.by_reference.insert(name);
@@ -90,21 +105,35 @@ impl<'a> Inliner<'a> {
         for target in self.targets_of(name) {
             self.measure(target, measured);
         }
-        let definition = self.definitions.get(name).unwrap_or(&Value::Null);
-        if nodes(&self.expanded(definition, &mut BTreeSet::new())) > MAX_INLINE_NODES {
+        if !self.is_small(name) {
             self.by_reference.insert(name);
         }
     }
 
-    /// Returns a schema with references inlined, and collects the names of those that are kept.
-    fn expanded(&self, schema: &Value, needed: &mut BTreeSet<&'a str>) -> Value {
+    /// Returns `true` if the inlined form of a definition is small enough to be inlined itself.
+    fn is_small(&self, name: &str) -> bool {
+        let (Some(definition), Some(size)) = (self.definitions.get(name), self.sizes.get(name))
+        else {
+            return false;
+        };
+        let mut expansion =
+            Expansion { kept: BTreeSet::new(), bytes_left: MAX_INLINE_BYTES - size };
+        let expanded = self.expanded(definition, &mut expansion);
+        expansion.kept.is_subset(&self.by_reference) && nodes(&expanded) <= MAX_INLINE_NODES
+    }
+
+    /// Returns a schema with references inlined.
+    fn expanded(&self, schema: &Value, expansion: &mut Expansion<'a>) -> Value {
         let mut schema = schema.clone();
         for_each_schema_mut(&mut schema, &mut |map| {
             while let Some((name, definition)) = self.target(map) {
-                if self.by_reference.contains(name) {
-                    needed.insert(name);
+                let size = self.sizes.get(name).filter(|_| !self.by_reference.contains(name));
+                let bytes_left = size.and_then(|size| expansion.bytes_left.checked_sub(*size));
+                let Some(bytes_left) = bytes_left else {
+                    expansion.kept.insert(name);
                     break;
-                }
+                };
+                expansion.bytes_left = bytes_left;
                 *map = merged(definition, std::mem::take(map));
             }
         });
@@ -285,6 +314,35 @@ mod tests {
             "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
         });
         assert!(inline(schema)["$defs"].is_object());
+    }
+
+    /// Written out, both would have gigabytes.
+    #[test]
+    fn many_references_to_long_texts_add_bounded_bytes() {
+        for length in [1 << 20, MAX_INLINE_BYTES / 2] {
+            let text = "a".repeat(length);
+            let properties: Map<String, Value> =
+                (0..4000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/Text"}))).collect();
+            let schema = json!({
+                "properties": properties,
+                "$defs": {"Text": {"type": "string", "description": text}},
+            });
+            let most = json_bytes(&schema, usize::MAX).unwrap() + MAX_ADDED_BYTES;
+            let inlined = inline(schema);
+            assert!(json_bytes(&inlined, most).is_some(), "{length}");
+            assert_eq!(inlined["$defs"]["Text"]["description"], text);
+        }
+    }
+
+    #[test]
+    fn a_long_chain_of_definitions_does_not_overflow_the_stack() {
+        let level = |n: usize| {
+            let next = json!({"$ref": format!("#/$defs/L{}", n + 1)});
+            (format!("L{n}"), json!({"type": "object", "properties": {"a": next}}))
+        };
+        let definitions: Map<String, Value> = (0..1000).map(level).collect();
+        let schema = inline(json!({"$ref": "#/$defs/L0", "$defs": definitions}));
+        assert!(schema["$defs"].as_object().unwrap().len() > 1);
     }
 
     /// Each level doubles: written out, 40 levels would not fit into memory.

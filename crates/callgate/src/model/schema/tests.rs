@@ -2,8 +2,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::method::{DefinitionError, Method};
+use crate::model::tool;
 use crate::model::type_expr::ClassName;
-use crate::model::types::TypeField;
+use crate::model::types::{MAX_INLINE_BYTES, TypeField};
 
 fn schema_of(text: &str, types: &Types) -> Value {
     let ty: TypeExpr = text.parse().unwrap();
@@ -346,6 +348,33 @@ fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
     let (types, rejected) = Types::new(definitions);
     assert!(rejected.is_empty());
     assert!(schema_of("C7", &types)["$defs"].as_object().unwrap().len() > 1);
+}
+
+/// Written out, they would have gigabytes.
+#[test]
+fn classes_with_long_texts_are_bounded() {
+    let long = |length| vec![TypeField { description: "a".repeat(length), ..field("a", "string") }];
+    let wide = (0..150).map(|n| field(&format!("f{n}"), "Half")).collect();
+    let (types, _) = Types::new([
+        (class("Half"), TypeDefinition::Fields(long(MAX_INLINE_BYTES / 2))),
+        (class("Wide"), TypeDefinition::Fields(wide)),
+        (class("Long"), TypeDefinition::Fields(long(1 << 20))),
+    ]);
+    let write = |class: &str, count: usize| {
+        let mut method = Method::new("a".parse().unwrap());
+        for n in 0..count {
+            method = method.param(Param::new(format!("p{n}"), class.parse().unwrap()));
+        }
+        tool::write(&method, &types).map(|tool| tool.bytes.len())
+    };
+    assert!(write("Half", 10).unwrap() < 10 * MAX_INLINE_BYTES);
+    for (class, count) in [("Half", 4000), ("Wide", 1), ("Long", 1), ("array{a: Half, b: Long}", 1)]
+    {
+        let error = write(class, count).unwrap_err();
+        assert!(matches!(error, DefinitionError::ClassesTooLarge(_)), "{class}: {error}");
+        let returning = Method::new("a".parse().unwrap()).returns("Long".parse().unwrap());
+        assert!(tool::write(&returning, &types).is_err());
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Traversal of nested schemas and references, which skips data.
+//! Traversal of nested schemas and references, which skips data, and sizes of values.
 
 use serde_json::{Map, Value};
 
@@ -128,5 +128,66 @@ pub(crate) fn nodes(value: &Value) -> usize {
         Value::Object(members) => members.values().map(nodes).sum::<usize>(),
         Value::Array(items) => items.iter().map(nodes).sum(),
         _ => 0,
+    }
+}
+
+/// Returns the size of a value as JSON in bytes; `None` if it is more than `most`. Stops there.
+pub fn json_bytes(value: &Value, most: usize) -> Option<usize> {
+    let mut left = most;
+    spend_json(value, &mut left)?;
+    Some(most - left)
+}
+
+fn spend_json(value: &Value, left: &mut usize) -> Option<()> {
+    let mut spend = |bytes: usize| {
+        *left = left.checked_sub(bytes)?;
+        Some(())
+    };
+    match value {
+        Value::Null | Value::Bool(true) => spend(4),
+        Value::Bool(false) => spend(5),
+        Value::Number(number) => spend(number.to_string().len()),
+        Value::String(text) => spend_text(text, left),
+        Value::Array(items) => {
+            spend(items.len().max(1) + 1)?;
+            items.iter().try_for_each(|item| spend_json(item, left))
+        }
+        Value::Object(members) => {
+            spend(2 * members.len() + 2 - members.len().min(1))?;
+            members.iter().try_for_each(|(name, member)| {
+                spend_text(name, left)?;
+                spend_json(member, left)
+            })
+        }
+    }
+}
+
+fn spend_text(text: &str, left: &mut usize) -> Option<()> {
+    *left = left.checked_sub(text.len() + 2)?;
+    let escape = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..=31 => 5,
+        _ => 0,
+    };
+    *left = left.checked_sub(text.bytes().map(escape).sum())?;
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_text() {
+        let value = json!({
+            "a": [], "b": [1, -2.5, null], "c": {}, "d": {"e": true}, "f": false,
+            "g\"": "\u{0}\u{1f}\n\r\t\u{8}\u{c}\\/ü\u{7f}",
+        });
+        let length = value.to_string().len();
+        assert_eq!(json_bytes(&value, usize::MAX), Some(length));
+        assert_eq!(json_bytes(&value, length), Some(length));
+        assert_eq!(json_bytes(&value, length - 1), None);
     }
 }
