@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use import::{DrupalDescription, Import, ImportCommand};
 pub(crate) use methods::{
@@ -42,7 +43,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct GlobalArgs {
     /// URL of the registry: `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…` [default:
     /// sqlite:callgate.db]

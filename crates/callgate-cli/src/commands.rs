@@ -13,7 +13,7 @@ use callgate::forward::wait_for_token_requests;
 use callgate::model::{LOCAL, Prefix};
 use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
-use crate::cli::{Cli, Command, RegistryCommand};
+use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
 use crate::config::{Config, exposed_password};
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -29,6 +29,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
         Command::Bridge(given) => return serve::bridge::run(given, printer),
         Command::Completions(given) => return operate::generate::completions(given, printer),
         Command::Man(given) => return operate::generate::man(given),
+        Command::Import(ImportCommand::Process) => return methods::import::process::run(printer),
         _ => {}
     }
     let config = Arc::new(Config::load(&cli)?);
@@ -37,7 +38,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        let result = run_configured(&config, cli.command, printer).await;
+        let result = run_configured(&config, &cli.global, cli.command, printer).await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
         result
     });
@@ -52,11 +53,12 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
 
 async fn run_configured(
     config: &Arc<Config>,
+    global: &GlobalArgs,
     command: Command,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     match command {
-        Command::Serve(given) => serve::run(config, &given, printer).await,
+        Command::Serve(given) => serve::run(config, global, &given, printer).await,
         Command::Try(given) => serve::try_service::run(config, &given, printer).await,
         Command::Method(given) => methods::method::run(config, given, printer).await,
         Command::Import(given) => methods::import::run(config, given, printer).await,

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
+use callgate::internal::{escape_invisible, escape_invisible_json};
 use callgate_import::{Line, Report};
 use serde_json::{Map, Value};
 
@@ -21,15 +22,25 @@ impl Printer {
         Self { out: io::stdout(), talk: io::stderr() }
     }
 
-    /// Prints a line of data. A closed stdout is not an error.
-    pub(crate) fn data(&mut self, line: impl Display) {
-        let _ = writeln!(self.out, "{line}");
+    /// Prints lines of data, with invisible characters escaped.
+    pub(crate) fn data(&mut self, lines: impl Display) {
+        self.exact(escape_invisible(&lines.to_string()));
+    }
+
+    /// Prints JSON, with invisible characters escaped.
+    pub(crate) fn json(&mut self, json: impl Display) {
+        self.exact(escape_invisible_json(&json.to_string()));
+    }
+
+    /// Prints lines of data for other programs. A closed stdout is not an error.
+    pub(crate) fn exact(&mut self, lines: impl Display) {
+        let _ = writeln!(self.out, "{lines}");
         let _ = self.out.flush();
     }
 
-    /// Prints a message.
-    pub(crate) fn talk(&mut self, line: impl Display) {
-        let _ = writeln!(self.talk, "{line}");
+    /// Prints a message, with invisible characters escaped.
+    pub(crate) fn talk(&mut self, lines: impl Display) {
+        let _ = writeln!(self.talk, "{}", escape_invisible(&lines.to_string()));
     }
 
     /// Prints the lines of an import's report.
@@ -55,7 +66,7 @@ impl Printer {
                 let members = columns.iter().zip(row).filter(|((key, _), _)| !key.is_empty());
                 let object: Map<_, _> =
                     members.map(|((key, _), value)| ((*key).to_owned(), value)).collect();
-                self.data(Value::Object(object));
+                self.json(Value::Object(object));
             }
             return;
         }

@@ -221,8 +221,8 @@ pub(crate) async fn read(
             let id = tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
             // A tool that is open to everybody and invalid otherwise stays.
             let hides = !matches!(tools::needs(one), Ok(None));
-            Refusal { id, reason, hides }
-        }));
+            Refusal { hides, ..Refusal::new(id, reason) }
+        }))?;
     }
     refuse_duplicates(&mut source);
     Ok(Some(source))

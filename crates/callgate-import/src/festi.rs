@@ -51,7 +51,7 @@ pub async fn read(
         Some(name) => name.to_string_lossy().into_owned(),
         None => shown,
     };
-    Ok(source(format!("Festi database `{name}`"), &rows, upstream, users))
+    source(format!("Festi database `{name}`"), &rows, upstream, users)
 }
 
 fn hint(error: &FestiError) -> String {
@@ -68,15 +68,15 @@ fn hint(error: &FestiError) -> String {
     }
 }
 
-fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> Source {
+fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> anyhow::Result<Source> {
     let mut source = Source::new(name, upstream);
     let by_key = NeedsByKey::new(&rows.sections, &rows.actions);
     for row in &rows.methods {
-        source.add(proposal(row, &by_key, &rows.sections));
+        source.add(proposal(row, &by_key, &rows.sections))?;
     }
     source.access = access(rows, users);
     source.notes = notes(rows, &source, users);
-    source
+    Ok(source)
 }
 
 /// Returns `true` for a display method: its result is its `Response`, and not the returned value.

@@ -92,7 +92,7 @@ async fn describe(
     for name in names {
         if NEVER_TOOLS.contains(&name.as_str()) {
             let reason = "it describes or calls other methods, and is never a tool";
-            source.add(Err(Refusal::new(name, reason)));
+            source.add(Err(Refusal::new(name, reason)))?;
             continue;
         }
         let signature =
@@ -106,7 +106,7 @@ async fn describe(
             input_schema: Some(signature::input_schema(signature.as_ref()).to_string()),
             ..MethodRow::default()
         };
-        source.add(Ok(Proposal::new(row, None)));
+        source.add(Ok(Proposal::new(row, None)))?;
     }
     Ok(())
 }

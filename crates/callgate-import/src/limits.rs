@@ -1,5 +1,9 @@
 //! Limits on what a source may contain. A watching server reads sources that others write.
 
+use callgate_registry::{MethodRow, TypeRow};
+
+use crate::hint::hinted;
+
 /// Maximum size of a file or of a document that a service returns, in bytes.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum number of methods that a service lists.
@@ -8,3 +12,50 @@ pub(crate) const MAX_METHODS: usize = 10_000;
 pub(crate) const MAX_DEFINITIONS: usize = 1000;
 /// Maximum size of a schema of a method, in bytes.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 1024 * 1024;
+/// Maximum size of all schemas that are copied for a schema of a method, in bytes. Parts of them, such as
+/// their own definitions, are not needed.
+pub(crate) const MAX_COPIED_BYTES: usize = 4 * MAX_SCHEMA_BYTES;
+/// Maximum size of a method or a class, in bytes.
+pub(crate) const MAX_METHOD_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum size of all methods and classes of a source, in bytes.
+pub(crate) const MAX_SOURCE_BYTES: usize = 64 * 1024 * 1024;
+/// Size of a method in memory beside its texts, in bytes.
+const METHOD_OVERHEAD: usize = 1024;
+
+/// Number of bytes that the methods of a source may still have.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: MAX_SOURCE_BYTES }
+    }
+}
+
+impl Budget {
+    /// Counts a part of the source, or fails if the source is too large.
+    pub(crate) fn spend(&mut self, bytes: usize) -> anyhow::Result<()> {
+        let left = self.left.checked_sub(bytes.saturating_add(METHOD_OVERHEAD));
+        self.left = left.ok_or_else(|| {
+            hinted(
+                format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes"),
+                "import it in parts, or shorten descriptions that many methods share",
+            )
+        })?;
+        Ok(())
+    }
+}
+
+/// Returns the size of the texts of a method.
+pub(crate) fn method_bytes(row: &MethodRow) -> usize {
+    let columns = MethodRow::COLUMNS.iter().filter_map(|column| column.get(row).as_deref());
+    row.rpc_method.len() + columns.map(str::len).sum::<usize>()
+}
+
+/// Returns the size of the texts of a class.
+pub(crate) fn type_bytes(row: &TypeRow) -> usize {
+    let texts = [row.fields.as_deref(), row.schema.as_deref()];
+    row.name.len() + texts.into_iter().flatten().map(str::len).sum::<usize>()
+}

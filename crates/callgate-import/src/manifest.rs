@@ -232,9 +232,9 @@ pub fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
     for method in manifest.methods {
         let proposal = proposal(method, default);
         source.upstreams.insert(proposal.row.upstream_name().to_owned());
-        source.methods.push(proposal);
+        source.add(Ok(proposal))?;
     }
-    source.types = manifest.types.into_iter().map(type_row).collect();
+    source.add_types(manifest.types.into_iter().map(type_row))?;
     Ok(source)
 }
 

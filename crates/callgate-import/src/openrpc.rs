@@ -11,6 +11,8 @@ mod external;
 mod method;
 
 mod request;
+#[cfg(test)]
+mod tests;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -68,7 +70,7 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
         source.add(read.map_err(|reason| {
             let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
             Refusal::new(id, format!("{reason:#}"))
-        }));
+        }))?;
     }
     Ok(source)
 }

@@ -32,9 +32,6 @@ use method_reader::Reader;
 use symbols::Symbols;
 use syntax::Parser;
 
-/// Maximum number of notes in the report.
-const MAX_NOTES: usize = 40;
-
 /// How a directory of PHP source is read.
 #[derive(Debug, Clone, Default)]
 pub struct PhpOptions {
@@ -87,7 +84,7 @@ fn read_directory(
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
-    let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream);
+    let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream)?;
     source.notes.insert(0, format!("{count} PHP files"));
     source.unread = files.unread;
     if files.links > 0 {
@@ -96,28 +93,26 @@ fn read_directory(
     Ok(source)
 }
 
-fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> Source {
-    let mut reader = Reader { symbols, notes: Vec::new(), types: Vec::new(), permissions: 0 };
+fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<Source> {
+    let mut reader = Reader::new(symbols);
     let mut source = Source::new(name, upstream);
     for class in &symbols.classes {
         let mut found = rpc_tags::read(&mut reader, class);
         found.extend(attributes::read(&mut reader, class));
         for method in found {
-            source.add(method);
+            source.add(method)?;
         }
     }
-    source.types = classes::read(&mut reader);
+    source.add_types(classes::read(&mut reader))?;
     if reader.permissions > 0 {
-        reader.notes.push(format!(
+        reader.note(format!(
             "note: {} methods need permissions that Drupal checks; `--section` adds a check here",
             reader.permissions
         ));
     }
-    let more = reader.notes.len().saturating_sub(MAX_NOTES);
-    reader.notes.truncate(MAX_NOTES);
-    if more > 0 {
-        reader.notes.push(format!("note: and {more} more notes"));
-    }
     source.notes = reader.notes;
-    source
+    if reader.more_notes > 0 {
+        source.notes.push(format!("note: and {} more notes", reader.more_notes));
+    }
+    Ok(source)
 }

@@ -10,6 +10,9 @@ use callgate::model::Safety;
 use callgate_registry::{ImportGrant, MethodRow, RoleRow, SectionRow, TypeRow, UserRow, check};
 use serde_json::Value;
 
+use crate::limits::{Budget, MAX_METHOD_BYTES, method_bytes, type_bytes};
+use crate::text::shortened;
+
 pub use selection::Selection;
 
 pub(crate) use safety::declared as declared_safety;
@@ -56,6 +59,8 @@ pub struct Source {
     pub upstream_keys: Option<UpstreamKeys>,
     /// Lines for the report.
     pub notes: Vec<String>,
+    /// Size of the methods and classes that may still be added.
+    pub(crate) budget: Budget,
 }
 
 /// Keys of an upstream's configuration and their values.
@@ -65,7 +70,9 @@ impl Source {
     /// Creates a source whose methods are on one upstream.
     pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
         let upstreams = BTreeSet::from([upstream.to_owned()]);
-        Self { name: name.into(), upstreams, ..Self::default() }
+        // The registry has the name once for each method.
+        let name = limited(name.into(), MAX_NAME);
+        Self { name, upstreams, ..Self::default() }
     }
 
     /// Returns `true` if nothing was found, not even methods that cannot be imported.
@@ -78,16 +85,46 @@ impl Source {
         !self.access.users.is_empty()
     }
 
-    /// Adds a method or a refusal. Methods that name no upstream get that of the source.
-    pub(crate) fn add(&mut self, method: Result<Proposal, Refusal>) {
+    /// Adds a method or a refusal. Methods that name no upstream get that of the source. A method that is too
+    /// large is refused. Fails if the source is too large.
+    pub(crate) fn add(&mut self, method: Result<Proposal, Refusal>) -> anyhow::Result<()> {
+        let method = method.and_then(|proposal| self.checked(proposal));
         match method {
             Ok(mut proposal) => {
+                self.budget.spend(method_bytes(&proposal.row))?;
                 let upstream = proposal.row.upstream.take();
                 proposal.row.upstream = upstream.or_else(|| self.upstreams.first().cloned());
                 self.methods.push(proposal);
             }
-            Err(refusal) => self.refused.push(refusal),
+            Err(refusal) => {
+                self.budget.spend(refusal.id.len() + refusal.reason.len())?;
+                self.refused.push(refusal);
+            }
         }
+        Ok(())
+    }
+
+    /// Refuses a method that is too large.
+    fn checked(&self, proposal: Proposal) -> Result<Proposal, Refusal> {
+        let bytes = method_bytes(&proposal.row);
+        if bytes <= MAX_METHOD_BYTES {
+            return Ok(proposal);
+        }
+        let reason = format!("it has {bytes} bytes, more than {MAX_METHOD_BYTES}");
+        let hides = self.states_access && proposal.needs.is_some();
+        Err(Refusal { hides, ..Refusal::new(proposal.row.rpc_method, reason) })
+    }
+
+    /// Adds classes. Fails if the source is too large.
+    pub(crate) fn add_types(
+        &mut self,
+        types: impl IntoIterator<Item = TypeRow>,
+    ) -> anyhow::Result<()> {
+        for row in types {
+            self.budget.spend(type_bytes(&row))?;
+            self.types.push(row);
+        }
+        Ok(())
     }
 
     /// Applies options to all methods. An invalid output schema is dropped, since the method works without it.
@@ -169,6 +206,16 @@ pub enum Needed {
     Closed,
 }
 
+/// Maximum length of the name of a source, and of the id in a refusal, in bytes.
+const MAX_NAME: usize = 1024;
+/// Maximum length of the reason in a refusal, in bytes.
+const MAX_REASON: usize = 4096;
+
+/// Shortens a text that is longer than a limit.
+fn limited(text: String, most: usize) -> String {
+    if text.len() > most { shortened(&text, most / 4) } else { text }
+}
+
 /// A part of a source that is not imported, or not as the source has it.
 #[derive(Debug)]
 pub struct Refusal {
@@ -181,9 +228,11 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal that does not hide a method imported before.
+    /// Creates a refusal that does not hide a method imported before. No registry has an id that is longer
+    /// than the limit.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { id: id.into(), reason: reason.into(), hides: false }
+        let (id, reason) = (limited(id.into(), MAX_NAME), limited(reason.into(), MAX_REASON));
+        Self { id, reason, hides: false }
     }
 }
 
@@ -200,5 +249,34 @@ pub(crate) struct AccessProposal {
 impl AccessProposal {
     pub(crate) fn is_empty(&self) -> bool {
         self.sections.is_empty() && self.roles.is_empty() && self.grants.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::MAX_SOURCE_BYTES;
+
+    /// Every importer adds its methods here.
+    #[test]
+    fn the_methods_of_a_source_are_bounded_together() {
+        let mut source = Source::new("a", "b");
+        let row = |length: usize| {
+            let description = Some("a".repeat(length));
+            MethodRow { rpc_method: "m".to_owned(), description, ..MethodRow::default() }
+        };
+        let mut add = |length| source.add(Ok(Proposal { row: row(length), ..Proposal::default() }));
+        add(MAX_METHOD_BYTES).unwrap();
+        let error = std::iter::repeat_with(|| add(1 << 20)).take(1000).find_map(Result::err);
+        let limit = format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes");
+        assert_eq!(error.unwrap().to_string(), limit);
+        let bytes: usize = source.methods.iter().map(|it| method_bytes(&it.row)).sum();
+        assert!(bytes <= MAX_SOURCE_BYTES);
+        let [refused] = source.refused.as_slice() else { panic!("{:?}", source.refused) };
+        assert_eq!(refused.reason, "it has 4194305 bytes, more than 4194304");
+        // Small ones count too.
+        let mut source = Source::new("a", "b");
+        let mut small = std::iter::repeat_with(|| source.add(Err(Refusal::new("m", ""))));
+        assert!(small.by_ref().take(MAX_SOURCE_BYTES / 1000).any(|added| added.is_err()));
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use callgate::internal::escape_invisible;
 
 use crate::hint::hinted;
 use crate::limits::MAX_DOCUMENT_BYTES;
@@ -21,11 +22,10 @@ pub fn read_file(file: &Path) -> anyhow::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
 }
 
-/// Escapes control characters, so that the text breaks neither its line nor the terminal.
+/// Escapes control characters and invisible ones, so that the text breaks neither its line nor the terminal,
+/// and is what it looks like.
 pub fn one_line(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
-        .collect()
+    escape_invisible(text).replace('\r', "\\r").replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Returns a text in one line, cut after `most` characters.

@@ -11,15 +11,17 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::hint::hinted;
 use crate::plan::{Detail, preview, write};
 use crate::source::{ImportOptions, Source};
+use crate::text::one_line;
 
-/// Maximum length of a change that is stored for people to read, in bytes.
+/// Maximum length of a change that people approve, in bytes.
 const MAX_TEXT: usize = 4 << 20;
 /// Maximum length of a change in the log, in bytes.
 const MAX_LOGGED: usize = 64 << 10;
 
-/// Reads a source again. The caller decides on which task, since a source is untrusted input.
+/// Reads a source.
 pub type ReadSource<'a> = Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Source>> + Send + Sync + 'a>;
 
 /// A source that is read again and again.
@@ -30,10 +32,30 @@ pub struct WatchedSource<'a> {
     pub read: ReadSource<'a>,
     /// Options of the import.
     pub options: ImportOptions,
-    /// Interval between two readings.
+    /// What happens to a change.
+    pub policy: Policy,
+}
+
+/// Calls [`WatchedSource::run`]. The caller decides in which process, since a source is untrusted input.
+pub type RunImport<'a> =
+    Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Option<Change>>> + Send + Sync + 'a>;
+
+/// An import that is repeated.
+pub struct RepeatedImport<'a> {
+    /// Name of the import.
+    pub name: &'a str,
+    /// Runs the import once.
+    pub run: RunImport<'a>,
+    /// Interval between two runs.
     pub every: Duration,
     /// What happens to a change.
     pub policy: Policy,
+}
+
+impl std::fmt::Debug for RepeatedImport<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RepeatedImport").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for WatchedSource<'_> {
@@ -78,7 +100,8 @@ pub enum Event<'a> {
 }
 
 impl WatchedSource<'_> {
-    /// Reads the source. Returns the change that it would make.
+    /// Reads the source. Returns the change that it would make. With all detail, the change is for people to
+    /// approve: fails if it is too long to be shown.
     pub async fn read(
         &self,
         store: &Arc<SqlStore>,
@@ -91,8 +114,17 @@ impl WatchedSource<'_> {
         let report = preview(&source, store, &self.options, detail).await?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let since = i64::try_from(since).unwrap_or(i64::MAX);
-        let text = || truncated(&report.data_text(), MAX_TEXT);
-        let change = report.digest.clone().map(|digest| Change { digest, text: text(), since });
+        let text = report.data_text().trim_end().to_owned();
+        if detail == Detail::Full && text.len() > MAX_TEXT {
+            return Err(hinted(
+                format!(
+                    "the change has {} bytes of text, more than the {MAX_TEXT} that can be approved",
+                    text.len()
+                ),
+                "shorten the descriptions of the source, or import it in parts with `--select`",
+            ));
+        }
+        let change = report.digest.clone().map(|digest| Change { digest, text, since });
         Ok((source, change))
     }
 
@@ -106,7 +138,8 @@ impl WatchedSource<'_> {
         write(source, store, &self.options, Some(&change.digest)).await.map(drop)
     }
 
-    async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
+    /// Imports the source once: writes, holds back or only returns the change.
+    pub async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
         let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
         let (source, change) = self.read(store, detail).await?;
         match (self.policy, &change) {
@@ -118,31 +151,30 @@ impl WatchedSource<'_> {
     }
 }
 
-/// Watches sources and logs their events, until the future is dropped.
-pub async fn serve(store: &Arc<SqlStore>, sources: Vec<WatchedSource<'_>>) {
-    let tasks = sources.into_iter().map(|source| Task {
-        source,
+/// Repeats imports and logs their events, until the future is dropped.
+pub async fn serve(imports: Vec<RepeatedImport<'_>>) {
+    let tasks = imports.into_iter().map(|import| Task {
+        import,
         due: Instant::now(),
         last: Outcome::Unchanged,
     });
-    run(store, tasks.collect(), |source, event| log(source, &event)).await;
+    run(tasks.collect(), |import, event| log(import, &event)).await;
 }
 
-/// Watches one source that was just imported, until the future is dropped. The change with the digest `last`
-/// is not reported again.
+/// Repeats an import that was just run, until the future is dropped. The change with the digest `last` is not
+/// reported again.
 pub async fn watch(
-    store: &Arc<SqlStore>,
-    source: WatchedSource<'_>,
+    import: RepeatedImport<'_>,
     last: Option<String>,
     mut on_event: impl FnMut(Event<'_>),
 ) {
-    let due = Instant::now() + source.every;
-    let task = Task { source, due, last: last.map_or(Outcome::Unchanged, Outcome::Change) };
-    run(store, vec![task], |_, event| on_event(event)).await;
+    let due = Instant::now() + import.every;
+    let task = Task { import, due, last: last.map_or(Outcome::Unchanged, Outcome::Change) };
+    run(vec![task], |_, event| on_event(event)).await;
 }
 
 struct Task<'a> {
-    source: WatchedSource<'a>,
+    import: RepeatedImport<'a>,
     due: Instant,
     /// Compared with the next outcome, so that each is reported once.
     last: Outcome,
@@ -155,17 +187,13 @@ enum Outcome {
     Failure(String),
 }
 
-/// Reads each source when it is due and reports what is new. One after the other: they write to one registry.
-async fn run(
-    store: &Arc<SqlStore>,
-    mut tasks: Vec<Task<'_>>,
-    mut on_event: impl FnMut(&WatchedSource<'_>, Event<'_>),
-) {
+/// Runs each import when it is due and reports what is new. One after the other: they write to one registry.
+async fn run(mut tasks: Vec<Task<'_>>, mut on_event: impl FnMut(&RepeatedImport<'_>, Event<'_>)) {
     while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
         tokio::time::sleep_until(task.due).await;
-        let result = task.source.run(store).await;
+        let result = (task.import.run)().await;
         if result.is_ok() && matches!(task.last, Outcome::Failure(_)) {
-            on_event(&task.source, Event::Recovered);
+            on_event(&task.import, Event::Recovered);
         }
         let outcome = match &result {
             Ok(None) => Outcome::Unchanged,
@@ -175,26 +203,26 @@ async fn run(
         if outcome != task.last {
             match &result {
                 Ok(None) => {}
-                Ok(Some(change)) => on_event(&task.source, Event::Changed(&change.text)),
-                Err(error) => on_event(&task.source, Event::Failed(error)),
+                Ok(Some(change)) => on_event(&task.import, Event::Changed(&change.text)),
+                Err(error) => on_event(&task.import, Event::Failed(error)),
             }
         }
         task.last = outcome;
-        task.due = Instant::now() + task.source.every;
+        task.due = Instant::now() + task.import.every;
     }
 }
 
-fn log(source: &WatchedSource<'_>, event: &Event<'_>) {
-    let name = source.name;
+fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
+    let name = import.name;
     let text = match event {
         Event::Recovered => return tracing::info!("import `{name}` can be read again"),
         Event::Failed(error) => {
-            let error = format!("{error:#}");
+            let error = one_line(&format!("{error:#}"));
             return tracing::warn!(error, "import `{name}` failed, methods are unchanged");
         }
-        Event::Changed(text) => truncated(text, MAX_LOGGED),
+        Event::Changed(text) => shown(text),
     };
-    match source.policy {
+    match import.policy {
         Policy::Apply => tracing::info!("import `{name}` has changed methods:\n{text}"),
         Policy::Hold => tracing::warn!(
             "import `{name}` would change methods, approve with `callgate import approve {name}`:\n{text}"
@@ -203,12 +231,13 @@ fn log(source: &WatchedSource<'_>, event: &Event<'_>) {
     }
 }
 
-fn truncated(text: &str, most: usize) -> String {
-    let text = text.trim_end();
-    if text.len() <= most {
-        return text.to_owned();
+/// Returns the beginning of a change, and how much is left out.
+fn shown(text: &str) -> String {
+    let (beginning, rest) = text.split_at(text.floor_char_boundary(MAX_LOGGED));
+    match rest.len() {
+        0 => beginning.to_owned(),
+        more => format!("{beginning}\n… and {more} more bytes"),
     }
-    format!("{}\n…", text.get(..text.floor_char_boundary(most)).unwrap_or_default())
 }
 
 /// The changes that wait for approval, in the registry's metadata.

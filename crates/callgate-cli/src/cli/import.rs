@@ -33,6 +33,9 @@ pub(crate) enum ImportCommand {
         /// Name of the import in the configuration
         name: String,
     },
+    /// Run an import of the configuration for `callgate serve`, which names it on standard input
+    #[command(hide = true)]
+    Process,
 }
 
 #[derive(Debug, Subcommand)]

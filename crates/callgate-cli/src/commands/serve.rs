@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::methods::import;
-use crate::cli::ServeArgs;
+use crate::cli::{GlobalArgs, ServeArgs};
 use crate::config::{Config, ForwardFactory, TOKEN_VARIABLE};
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -28,6 +28,7 @@ pub(super) use caller::TokenCaller;
 
 pub(super) async fn run(
     config: &Arc<Config>,
+    global: &GlobalArgs,
     given: &ServeArgs,
     printer: &mut Printer,
 ) -> Result<()> {
@@ -44,7 +45,7 @@ pub(super) async fn run(
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(config.http.clone()).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let imports = tokio::spawn(import::watch_all(Arc::clone(config), own));
+    let imports = tokio::spawn(import::watch_all(Arc::clone(config), global.clone()));
     let stopping = http::shutdown_signal();
     announce(config, given, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
@@ -139,7 +140,7 @@ fn announce(
     let catalog = gateway.catalog();
     if given.json {
         let tokens = tokens.iter().map(|(user, token)| (*user, token.expose()));
-        printer.data(json!({
+        printer.json(json!({
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),

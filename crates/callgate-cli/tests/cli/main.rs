@@ -26,6 +26,7 @@ mod front;
 mod guide;
 mod http_client;
 mod import;
+mod import_process;
 mod keys;
 mod lint;
 mod mcp;

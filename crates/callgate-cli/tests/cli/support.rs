@@ -214,6 +214,28 @@ impl Server {
         assert!(status.success());
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads the log up to the first line that contains a text, and returns that line.
+    pub(crate) fn until_logged(&mut self, what: &str) -> String {
+        let log = self.child.stderr.as_mut().unwrap();
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        // Without a buffer: the rest is for others.
+        while log.read(&mut byte).unwrap() > 0 {
+            if byte != *b"\n" {
+                line.extend(byte);
+                continue;
+            }
+            let whole = String::from_utf8(std::mem::take(&mut line)).unwrap();
+            if whole.contains(what) {
+                return whole;
+            }
+        }
+        panic!("the log ended before `{what}`");
+    }
+
     /// Waits until the server exits. Returns the exit code and stderr.
     pub(crate) fn wait_for_exit(mut self) -> (Option<i32>, String) {
         let mut log = String::new();

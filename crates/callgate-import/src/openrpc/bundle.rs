@@ -5,12 +5,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use anyhow::ensure;
-use callgate::internal::{for_each_schema_mut, inline_definitions};
+use anyhow::{Context as _, ensure};
+use callgate::internal::{for_each_schema_mut, inline_definitions, json_bytes};
 use serde_json::{Map, Value, json};
 
 use super::references::{References, pointer};
-use crate::limits::{MAX_DEFINITIONS, MAX_SCHEMA_BYTES};
+use crate::limits::{MAX_COPIED_BYTES, MAX_DEFINITIONS, MAX_SCHEMA_BYTES};
 
 /// The schemas of one method. All of them pass through [`Bundle::copy`].
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Bundle<'a> {
     used_keys: HashSet<String>,
     /// Definitions that have a key and are not copied yet, each with the schema around it.
     waiting: VecDeque<(String, &'a Value, &'a Value)>,
+    /// Number of bytes that may still be copied.
+    bytes_left: usize,
 }
 
 /// A pointer into the document, or into the schema at this address.
@@ -29,7 +31,7 @@ type Location = (String, Option<usize>);
 impl<'a> Bundle<'a> {
     pub(super) fn new(references: References<'a>) -> Self {
         let (keys, used_keys, waiting) = (HashMap::new(), HashSet::new(), VecDeque::new());
-        Self { references, keys, used_keys, waiting }
+        Self { references, keys, used_keys, waiting, bytes_left: MAX_COPIED_BYTES }
     }
 
     /// Returns a copy of a schema whose references point into `$defs`.
@@ -47,15 +49,16 @@ impl<'a> Bundle<'a> {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
         let schema = inline_definitions(root);
-        let size = schema.to_string().len();
-        ensure!(
-            size <= MAX_SCHEMA_BYTES,
-            "the schema has {size} bytes, more than {MAX_SCHEMA_BYTES}"
-        );
+        let is_small = json_bytes(&schema, MAX_SCHEMA_BYTES).is_some();
+        ensure!(is_small, "the schema has more than {MAX_SCHEMA_BYTES} bytes");
         Ok(schema)
     }
 
     fn copy(&mut self, schema: &Value, own_root: &'a Value) -> anyhow::Result<Value> {
+        let bytes = json_bytes(schema, self.bytes_left).with_context(|| {
+            format!("the schemas that it refers to have more than {MAX_COPIED_BYTES} bytes")
+        })?;
+        self.bytes_left -= bytes;
         let mut copy = schema.clone();
         boolean_to_object(&mut copy);
         let mut result = Ok(());

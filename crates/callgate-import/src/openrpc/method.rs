@@ -1,6 +1,9 @@
 //! The methods of a document.
 
+use std::collections::HashSet;
+
 use anyhow::{Context as _, anyhow, bail, ensure};
+use callgate::internal::json_bytes;
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
@@ -8,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::bundle::Bundle;
 use super::kind;
 use super::references::{References, reference};
+use crate::limits::MAX_METHOD_BYTES;
 use crate::schema::object_schema;
 use crate::source::{Proposal, declared_safety};
 
@@ -17,6 +21,8 @@ const MAX_ERRORS: usize = 12;
 const MAX_EXAMPLES: usize = 3;
 /// Maximum size of an example, in bytes.
 const MAX_EXAMPLE: usize = 256;
+/// Maximum number of examples of a method that are read.
+const MAX_PAIRINGS: usize = 32;
 
 struct Param<'a> {
     name: &'a str,
@@ -60,7 +66,7 @@ impl<'a> Reader<'a> {
             None
         };
         let description = self.description(method);
-        let mut annotations = self.annotations(method);
+        let mut annotations = self.annotations(method)?;
         let safety = declared_safety(&mut annotations);
         let (output, note) = match result.map(|result| self.output_schema(result)) {
             None => (None, None),
@@ -91,6 +97,7 @@ impl<'a> Reader<'a> {
             Some(other) => return Err(wrong("params", "a list", other)),
         };
         let mut params: Vec<Param<'a>> = Vec::with_capacity(list.len());
+        let mut names = HashSet::new();
         for (number, descriptor) in list.iter().enumerate() {
             let position = format!("params[{number}]");
             let descriptor = self.references.follow(descriptor)?;
@@ -99,8 +106,7 @@ impl<'a> Reader<'a> {
             }
             let name =
                 text(descriptor, "name").with_context(|| format!("{position} has no `name`"))?;
-            let is_known = params.iter().any(|param| param.name == name);
-            ensure!(!is_known, "two parameters are named `{name}`");
+            ensure!(names.insert(name), "two parameters are named `{name}`");
             let position = format!("{position}.schema");
             let schema = match descriptor.get("schema") {
                 None | Some(Value::Null) => ANYTHING,
@@ -155,8 +161,9 @@ impl<'a> Reader<'a> {
     /// Adds the arguments of the method's examples to schemas that have no examples.
     fn add_examples(&self, properties: &mut Map<String, Value>, method: &'a Value) {
         let mut found: Map<String, Value> = Map::new();
-        for pairing in self.each(method, "examples") {
-            for (number, example) in self.each(pairing, "params").into_iter().enumerate() {
+        for pairing in self.each(method, "examples").take(MAX_PAIRINGS) {
+            for (number, example) in self.each(pairing, "params").take(properties.len()).enumerate()
+            {
                 let named = text(example, "name").filter(|name| properties.contains_key(*name));
                 let by_number = || properties.keys().nth(number).map(String::as_str);
                 let (Some(name), Some(value)) = (named.or_else(by_number), example.get("value"))
@@ -165,7 +172,7 @@ impl<'a> Reader<'a> {
                 };
                 let values = found.entry(name).or_insert_with(|| json!([]));
                 let Value::Array(values) = values else { continue };
-                let fits = values.len() < MAX_EXAMPLES && value.to_string().len() <= MAX_EXAMPLE;
+                let fits = values.len() < MAX_EXAMPLES && json_bytes(value, MAX_EXAMPLE).is_some();
                 if fits && !values.contains(value) {
                     values.push(value.clone());
                 }
@@ -184,7 +191,6 @@ impl<'a> Reader<'a> {
         let mut parts = Vec::from_iter(description(method));
         let errors: Vec<String> = self
             .each(method, "errors")
-            .into_iter()
             .filter_map(|error| {
                 let message = text(error, "message")?.lines().next()?.trim();
                 let code = error.get("code").filter(|code| code.is_number());
@@ -199,21 +205,23 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the annotations and the names of the tags.
-    fn annotations(&self, method: &'a Value) -> Map<String, Value> {
+    fn annotations(&self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
         let own = method.get("x-annotations").and_then(Value::as_object);
         let mut annotations = own.cloned().unwrap_or_default();
-        let tags = self.each(method, "tags");
-        let tags: Vec<&str> = tags.into_iter().filter_map(|tag| text(tag, "name")).collect();
+        let tags: Vec<&str> =
+            self.each(method, "tags").filter_map(|tag| text(tag, "name")).collect();
+        let bytes: usize = tags.iter().map(|tag| tag.len()).sum();
+        ensure!(bytes <= MAX_METHOD_BYTES, "the tags have more than {MAX_METHOD_BYTES} bytes");
         if !tags.is_empty() {
             annotations.insert("tags".to_owned(), json!(tags));
         }
-        annotations
+        Ok(annotations)
     }
 
     /// Returns the members of a list, without references that cannot be resolved.
-    fn each(&self, owner: &'a Value, key: &str) -> Vec<&'a Value> {
+    fn each(&self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
         let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|member| self.references.follow(member).ok()).collect()
+        list.filter_map(|member| self.references.follow(member).ok())
     }
 }
 

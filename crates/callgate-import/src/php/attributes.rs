@@ -34,7 +34,7 @@ fn read_one(
         let reason = "the `id` of `#[JsonRpcMethod]` is not a constant string";
         return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
     };
-    let mut reader = MethodReader { reader, at, id, line };
+    let mut reader = MethodReader::new(reader, at, id, line);
     let read = reader.described(class, method, &attribute.arguments);
     Some(read.map_err(|reason| reader.refusal(&reason)))
 }

@@ -120,7 +120,7 @@ impl Owned<'_> {
         };
         if let Some(error) = problem {
             let (class, property) = (&self.owner.name, &self.property.name);
-            reader.notes.push(format!("note: `{class}::${property}`: {error}; using `mixed`"));
+            reader.note(format!("note: `{class}::${property}`: {error}; using `mixed`"));
         }
         let description = if doc.text.is_empty() { &tag.description } else { &doc.text };
         let field = object([

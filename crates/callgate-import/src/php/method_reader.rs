@@ -1,5 +1,8 @@
 //! The parts of a method that doc comments and attributes have in common.
 
+use std::cell::Cell;
+
+use callgate::internal::json_bytes;
 use callgate::model::{Safety, TypeExpr};
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
@@ -8,17 +11,37 @@ use super::evaluate::evaluate;
 use super::symbols::{Context, Symbols};
 use super::syntax::{Argument, Docblock, Expression, Method, Param, TypedTag, argument};
 use super::types;
+use crate::limits::MAX_METHOD_BYTES;
 use crate::source::{Refusal, declared_safety};
+
+/// Maximum number of notes in the report.
+const MAX_NOTES: usize = 40;
 
 /// Reads the methods of all classes.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) symbols: &'t Symbols,
     pub(super) notes: Vec<String>,
+    /// Number of notes beyond the limit.
+    pub(super) more_notes: usize,
     /// Types of parameters and results.
     pub(super) types: Vec<TypeExpr>,
     /// Number of methods that name permissions of Drupal.
     pub(super) permissions: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(symbols: &'t Symbols) -> Self {
+        Self { symbols, notes: Vec::new(), more_notes: 0, types: Vec::new(), permissions: 0 }
+    }
+
+    pub(super) fn note(&mut self, note: String) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(note);
+        } else {
+            self.more_notes += 1;
+        }
+    }
 }
 
 /// Reads one method.
@@ -27,6 +50,8 @@ pub(super) struct MethodReader<'r, 't> {
     pub(super) at: Context<'r>,
     pub(super) id: &'r str,
     pub(super) line: usize,
+    /// Number of bytes that constants of the method may still have.
+    bytes_left: Cell<usize>,
 }
 
 /// The attribute `#[McpTool]`.
@@ -37,18 +62,32 @@ pub(super) struct Marker {
     pub(super) annotations: Map<String, Value>,
 }
 
-impl MethodReader<'_, '_> {
+impl<'r, 't> MethodReader<'r, 't> {
+    pub(super) fn new(
+        reader: &'r mut Reader<'t>,
+        at: Context<'r>,
+        id: &'r str,
+        line: usize,
+    ) -> Self {
+        Self { reader, at, id, line, bytes_left: Cell::new(MAX_METHOD_BYTES) }
+    }
+
     pub(super) fn refusal(&self, reason: &str) -> Refusal {
         Refusal::new(self.id, format!("{}:{}: {reason}", self.at.scope.file, self.line))
     }
 
     pub(super) fn note(&mut self, note: &str) {
         let (file, line, id) = (&self.at.scope.file, self.line, self.id);
-        self.reader.notes.push(format!("note: {file}:{line} `{id}`: {note}"));
+        self.reader.note(format!("note: {file}:{line} `{id}`: {note}"));
     }
 
+    /// Returns the value of an expression; `None` if it is not constant, or the constants of the method are
+    /// too large together.
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
-        evaluate(self.reader.symbols, self.at, expression)
+        let value = evaluate(self.reader.symbols, self.at, expression)?;
+        let bytes_left = self.bytes_left.get();
+        self.bytes_left.set(bytes_left - json_bytes(&value, bytes_left)?);
+        Some(value)
     }
 
     /// Returns a constant string among arguments.

@@ -30,7 +30,7 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
         for method in &owner.methods {
             let Some(tag) = method.doc.first("rpc") else { continue };
             let id = tag.split_whitespace().next().unwrap_or(&method.name);
-            let mut reader = MethodReader { reader: &mut *reader, at, id, line: method.line };
+            let mut reader = MethodReader::new(&mut *reader, at, id, method.line);
             found.push(reader.rpc(class, method).map_err(|reason| reader.refusal(&reason)));
         }
     }

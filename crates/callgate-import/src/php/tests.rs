@@ -34,7 +34,7 @@ fn declared(texts: &[&str]) -> Symbols {
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(&declared(texts), "source", "php")
+    methods_of(&declared(texts), "source", "php").unwrap()
 }
 
 /// Returns the value of the constant `X` of the class `A`.
@@ -340,4 +340,21 @@ fn a_method_is_read_beside_any_syntax() {
         }
     }
     assert_eq!(lost, [""; 0]);
+}
+
+/// Together, the defaults would have gigabytes.
+#[test]
+fn the_constants_of_a_method_are_bounded() {
+    let text = "a".repeat(900_000);
+    let params: Vec<String> = (0..4000).map(|n| format!("$p{n} = self::LONG")).collect();
+    let file = format!(
+        "<?php class APlugin {{ const LONG = '{text}';\n/** @rpc a.b */\nfunction b({}) {{}} }}",
+        params.join(", ")
+    );
+    let source = read(&[&file]);
+    let bytes: usize =
+        source.methods.iter().map(|method| crate::limits::method_bytes(&method.row)).sum();
+    assert_eq!((source.methods.len(), source.refused.len()), (1, 0));
+    assert!(bytes <= crate::limits::MAX_METHOD_BYTES, "{bytes}");
+    assert!(source.notes.last().unwrap().contains("more notes"));
 }

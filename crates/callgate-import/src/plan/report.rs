@@ -60,9 +60,10 @@ impl Report {
         }
         for row in &plan.import.types {
             report.data(format_args!("~ class {}", row.name));
-            let shape = row.fields.as_deref().or(row.schema.as_deref());
-            let shape = shape.filter(|_| detail == Detail::Full);
-            report.value_lines("+", &lines(shape), detail);
+            for shape in [&row.fields, &row.schema] {
+                let shape = shape.as_deref().filter(|_| detail == Detail::Full);
+                report.value_lines("+", &lines(shape), detail);
+            }
         }
         report.access(plan);
         report.findings(source, plan);

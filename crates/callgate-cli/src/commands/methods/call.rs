@@ -224,14 +224,14 @@ fn print(reply: &Value, as_json: bool, printer: &mut Printer) -> Result<(), Stri
         })
         .collect();
     if as_json {
-        printer.data(result);
+        printer.json(result);
     }
     if result.get("isError") == Some(&Value::Bool(true)) {
         return Err(parts.join("\n"));
     }
     if !as_json {
         for part in &parts {
-            printer.data(part);
+            printer.exact(part);
         }
     }
     Ok(())

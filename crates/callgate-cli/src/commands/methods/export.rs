@@ -27,7 +27,7 @@ pub(crate) async fn run(
             export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
         }
     };
-    printer.data(&exported.text);
+    printer.exact(&exported.text);
     for (id, reason) in &exported.left_out {
         printer.talk(format_args!("left out {}: {}", one_line(id), one_line(reason)));
     }

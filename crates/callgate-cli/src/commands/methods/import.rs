@@ -1,6 +1,7 @@
 //! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and imports that are repeated
 
 mod approve;
+pub(crate) mod process;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use callgate::http;
 use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
 use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
-use callgate_import::watch::{self, Event, Policy, WatchedSource};
+use callgate_import::watch::{self, Event, Policy, RepeatedImport, WatchedSource};
 use callgate_import::{Description, Detail, Source, drupal, manifest, read_file};
 use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
 
 use super::service::{Configured, ServiceOptions, service};
-use crate::cli::{Import, ImportCommand};
+use crate::cli::{GlobalArgs, Import, ImportCommand};
 use crate::config::{Config, password_in_file};
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -32,6 +33,8 @@ pub(crate) async fn run(
         ImportCommand::From(import) => *import,
         ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
         ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
+        // `commands::run` has run it.
+        ImportCommand::Process => return Ok(()),
     };
     let given = import.options();
     if given.watch.is_some() && given.prune {
@@ -80,8 +83,13 @@ async fn watch(
     printer: &mut Printer,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
-    let every = Duration::from_secs(seconds.into());
-    let source = watched("", config, import, every, policy);
+    let source = watched("", config, import, policy);
+    let repeated = RepeatedImport {
+        name: "",
+        run: Box::new(|| Box::pin(source.run(store))),
+        every: Duration::from_secs(seconds.into()),
+        policy,
+    };
     printer.talk(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
         Event::Changed(text) => printer.data(text),
@@ -92,31 +100,32 @@ async fn watch(
         Event::Recovered => printer.talk("the source can be read again"),
     };
     tokio::select! {
-        () = watch::watch(store, source, last, on_event) => {}
+        () = watch::watch(repeated, last, on_event) => {}
         () = http::shutdown_signal() => {}
     }
 }
 
-/// Repeats the imports of the configuration, until the future is dropped.
-pub(crate) async fn watch_all(config: Arc<Config>, store: Arc<SqlStore>) {
-    let sources = config.imports.iter().map(|(name, repeated)| {
-        watched(name, &config, &repeated.import, repeated.every, repeated.policy)
+/// Repeats the imports of the configuration in processes of their own, until the future is dropped.
+pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
+    let imports = config.imports.iter().map(|(name, repeated)| RepeatedImport {
+        name,
+        run: Box::new(|| Box::pin(process::start(&config, &global, name))),
+        every: repeated.every,
+        policy: repeated.policy,
     });
-    watch::serve(&store, sources.collect()).await;
+    watch::serve(imports.collect()).await;
 }
 
 fn watched<'a>(
     name: &'a str,
     config: &'a Config,
     import: &'a Import,
-    every: Duration,
     policy: Policy,
 ) -> WatchedSource<'a> {
     WatchedSource {
         name,
         read: Box::new(|| Box::pin(read_source(config, import))),
         options: import.options().to_import(),
-        every,
         policy,
     }
 }

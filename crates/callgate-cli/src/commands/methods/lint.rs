@@ -44,7 +44,10 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
     report::print(&found, lint, printer);
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
-        anyhow::bail!("{}: some clients reject tools", report::counted(errors, "error"));
+        anyhow::bail!(
+            "{}: some clients reject tools, or tools have invisible characters",
+            report::counted(errors, "error")
+        );
     }
     if lint.strict && warnings > 0 {
         anyhow::bail!("{}, which `--strict` does not allow", report::counted(warnings, "warning"));

@@ -249,7 +249,7 @@ async fn show(
     let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
     if as_json {
         let decision = decision.filter(|it| !is_unsure(it)).map(|it| it.reason);
-        printer.data(json!({
+        printer.json(json!({
             "id": id,
             "upstream": upstream,
             "tool": tool,
@@ -261,7 +261,7 @@ async fn show(
     }
     printer.data(format_args!("{id}, on upstream `{upstream}`"));
     match tool {
-        Some(tool) => printer.data(serde_json::to_string_pretty(&tool)?),
+        Some(tool) => printer.json(serde_json::to_string_pretty(&tool)?),
         None if is_code => printer.data(CODE_DECIDES),
         None => printer.data("not exposed"),
     }

@@ -53,7 +53,7 @@ pub(crate) async fn run(
             let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
             let shown = row_shown(keys);
             let text = if json { shown.to_string() } else { serde_json::to_string_pretty(&shown)? };
-            printer.data(text);
+            printer.json(text);
             Ok(())
         }
         UpstreamCommand::Remove { name } => {

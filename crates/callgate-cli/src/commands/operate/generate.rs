@@ -8,7 +8,7 @@ use crate::printer::Printer;
 pub(crate) fn completions(given: &CompletionsArgs, printer: &mut Printer) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(given.shell, &mut Cli::definition(), "callgate", &mut script);
-    printer.data(String::from_utf8(script)?.trim_end());
+    printer.exact(String::from_utf8(script)?.trim_end());
     Ok(())
 }
 

@@ -37,7 +37,7 @@ async fn dry_run(config: &Config, printer: &mut Printer) -> Result<()> {
     }
     for one in &pending {
         printer.talk(format_args!("{url}: would apply {} `{}`", one.version, one.name));
-        printer.data(&one.sql);
+        printer.exact(&one.sql);
     }
     for (key, value) in settings {
         printer.talk(format_args!("{url}: would set {key}={value}"));

@@ -35,7 +35,7 @@ pub(crate) async fn run(
     for key in names {
         let value = current.get(key)?;
         match (json, &name) {
-            (true, _) => printer.data(json!({"name": key, "value": value})),
+            (true, _) => printer.json(json!({"name": key, "value": value})),
             (false, Some(_)) => printer.data(value),
             (false, None) => printer.data(format_args!("{key}={value}")),
         }

@@ -81,7 +81,7 @@ pub(crate) async fn run(
             "hidden": plan.hidden.len(),
             "refused": plan.refused.len(),
         });
-        printer.data(line);
+        printer.json(line);
     } else {
         print_tools(&found, &catalog, &plan, printer);
         print_next_steps(&found, &given.service, &url, printer)?;

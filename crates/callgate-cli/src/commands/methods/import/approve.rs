@@ -25,7 +25,7 @@ pub(super) async fn pending(
         let since = timestamp(change.since);
         if json {
             let line = json!({"import": name, "since": since, "changes": change.text});
-            printer.data(line);
+            printer.json(line);
         } else {
             printer.data(format_args!("{name}, since {since}\n{}", change.text));
         }
@@ -52,7 +52,7 @@ pub(super) async fn approve(
              once",
         ));
     };
-    let watched = watched(name, config, &repeated.import, repeated.every, repeated.policy);
+    let watched = watched(name, config, &repeated.import, repeated.policy);
     let (source, change) = watched.read(&store, Detail::Full).await?;
     match change {
         Some(change) if change.digest == shown.digest => {

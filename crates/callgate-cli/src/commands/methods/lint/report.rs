@@ -16,7 +16,7 @@ const REGISTRY: &str = "all tools";
 
 pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
     if lint.json {
-        return printer.data(as_json(report));
+        return printer.json(as_json(report));
     }
     let max = if lint.all { usize::MAX } else { MAX_PER_KIND };
     let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();

@@ -1,0 +1,154 @@
+//! Imports that a server repeats, each in a process of its own.
+//!
+//! A source may be written to use up memory or time. Then this process is ended, and the server logs it and
+//! serves on.
+
+use std::io::{BufRead as _, Read as _};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use callgate::forward::wait_for_token_requests;
+use callgate_import::watch::Change;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command as Process;
+use tokio::time::timeout;
+
+use super::watched;
+use crate::cli::{Cli, Command, GlobalArgs, ImportCommand};
+use crate::commands::TOKEN_REQUESTS;
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::registry;
+
+/// Maximum memory of the process, in bytes.
+#[cfg(target_os = "linux")]
+const MAX_MEMORY: u64 = 1 << 30;
+/// Maximum time of an import.
+const TIME_LIMIT: Duration = Duration::from_mins(15);
+/// Maximum length of a reply, in bytes. The text of a change has at most 4 MiB, and JSON may escape it.
+const MAX_REPLY: u64 = 32 << 20;
+/// Maximum length of error output that is read, in bytes.
+const MAX_ERRORS: u64 = 4096;
+
+/// What the process reads from standard input. The URL of a database may have a password.
+#[derive(Serialize, Deserialize)]
+struct Job {
+    global: GlobalArgs,
+    name: String,
+}
+
+/// The change, or the error.
+type Reply = Result<Option<Change>, String>;
+
+/// Runs an import in a new process, which ends with this future.
+pub(super) async fn start(
+    config: &Config,
+    global: &GlobalArgs,
+    name: &str,
+) -> anyhow::Result<Option<Change>> {
+    let mut global = global.clone();
+    // The demo has its own file.
+    if config.database.path().is_some() {
+        global.database = Some(config.database.to_string());
+    }
+    let mut job = serde_json::to_vec(&Job { global, name: name.to_owned() })?;
+    job.push(b'\n');
+    let mut process = Process::new(program()?)
+        .args(["import", "process"])
+        // The memory that the allocator reserves ahead counts against the limit. In KiB.
+        .env("MIMALLOC_ARENA_RESERVE", "65536")
+        // Writing one may fail too if there is no memory.
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start a process for the import")?;
+    // Stays open: the process ends when it is closed.
+    let mut stdin = process.stdin.take().context("no standard input")?;
+    let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
+    let finished = async {
+        // Fails if the process has ended, which its status explains.
+        let _ = stdin.write_all(&job).await;
+        let (reply, errors) = tokio::join!(read(stdout, MAX_REPLY), read(stderr, MAX_ERRORS));
+        anyhow::Ok((reply, errors, process.wait().await?))
+    };
+    let Ok(finished) = timeout(TIME_LIMIT, finished).await else {
+        bail!("the import takes more than {TIME_LIMIT:?}");
+    };
+    let (reply, errors, status) = finished?;
+    match serde_json::from_slice::<Reply>(&reply) {
+        Ok(reply) => reply.map_err(anyhow::Error::msg),
+        Err(_) => Err(ended(status, &errors)),
+    }
+}
+
+/// Returns the path of this program. On Linux it exists even after an upgrade has replaced the file.
+fn program() -> anyhow::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        return Ok("/proc/self/exe".into());
+    }
+    std::env::current_exe().context("cannot find the path of this program")
+}
+
+async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        let _ = pipe.take(most).read_to_end(&mut bytes).await;
+    }
+    bytes
+}
+
+fn ended(status: ExitStatus, errors: &[u8]) -> anyhow::Error {
+    let errors = String::from_utf8_lossy(errors);
+    anyhow::anyhow!("the process of the import ended with {status}: {}", errors.trim())
+}
+
+/// The process: runs the import that standard input names, and prints the reply.
+pub(crate) fn run(printer: &mut Printer) -> anyhow::Result<()> {
+    limit_memory()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let job = serde_json::from_str(&line).context("only `callgate serve` runs this command")?;
+    std::thread::Builder::new().spawn(exit_with_server)?;
+    let reply: Reply = import(job).map_err(|error| format!("{error:#}"));
+    printer.exact(serde_json::to_string(&reply)?);
+    Ok(())
+}
+
+fn import(Job { global, name }: Job) -> anyhow::Result<Option<Change>> {
+    let command = Command::Import(ImportCommand::Process);
+    let config = Config::load(&Cli { global, command })?;
+    let repeated = config.imports.get(&name)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = registry::open_own(&config).await?;
+        let change = watched(&name, &config, &repeated.import, repeated.policy).run(&store).await;
+        wait_for_token_requests(TOKEN_REQUESTS).await;
+        change
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn limit_memory() -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = Rlimit { current: Some(MAX_MEMORY), maximum: Some(MAX_MEMORY) };
+    setrlimit(Resource::Data, limit).context("cannot limit the memory of the import")
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "only Linux limits the memory of a process")]
+fn limit_memory() -> anyhow::Result<()> {
+    Ok(())
+}
+
+/// Ends the process when the server closes standard input, which it does if it ends itself.
+#[expect(clippy::exit, reason = "the import may be busy")]
+fn exit_with_server() {
+    let _ = std::io::stdin().lock().read(&mut [0]);
+    std::process::exit(1);
+}

@@ -1,0 +1,157 @@
+//! The process that a server starts for each repeated import: what a source does to it does not reach the
+//! server.
+#![cfg(target_os = "linux")]
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::{Server, TestDirectory};
+
+/// Returns a directory with an import of `source` every second, and a method that was imported before.
+fn dir(source: &str, policy: &str) -> TestDirectory {
+    let dir = TestDirectory::new();
+    let method = |name: &str| json!({"name": name, "params": [], "result": {"name": "result", "schema": {}}});
+    let document =
+        json!({"openrpc": "1.3.2", "info": {"title": "Pets"}, "methods": [method("pet.get")]});
+    dir.write("known.json", &document.to_string());
+    dir.ok(&["migrate"]);
+    dir.ok(&["import", "openrpc", "known.json"]);
+    let arguments = json!(["openrpc", source]);
+    dir.write(
+        "callgate.toml",
+        &format!(
+            "[imports.pets]\narguments = {arguments}\nevery_seconds = 1\npolicy = \"{policy}\"\n"
+        ),
+    );
+    dir
+}
+
+/// Returns the ids of the processes that a process has started.
+fn children(id: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+    let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
+    let all: Vec<String> = tasks.map(|task| of_task(task.unwrap()).unwrap_or_default()).collect();
+    all.join(" ").split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+fn is_running(id: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+fn stopped(server: Server) -> String {
+    server.signal("-TERM");
+    server.wait_for_exit().1
+}
+
+#[test]
+fn a_source_that_uses_up_memory_ends_its_process_and_not_the_server() {
+    let dir = dir("pets.json", "apply");
+    // Each `{}` of three bytes is a value of more than 70.
+    let mut text = "{\"openrpc\": \"1.3.2\", \"methods\": [".to_owned();
+    text.push_str(&"{},".repeat(20_000_000));
+    text.push_str("{}]}");
+    dir.write("pets.json", &text);
+    let mut server = dir.serve(&[]);
+    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    assert!(log.contains("the process of the import ended with signal: 6"), "{log}");
+    assert_eq!(server.tools(""), ["pet.get"]);
+    stopped(server);
+}
+
+#[test]
+fn a_process_that_is_killed_is_logged_and_one_that_waits_ends_with_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dir = dir(&format!("http://{}/", listener.local_addr().unwrap()), "apply");
+    let mut server = dir.serve(&[]);
+    // The service accepts the connection and never answers.
+    let mut waiting = listener.accept().unwrap().0;
+    let [child] = children(server.id())[..] else { panic!("{:?}", children(server.id())) };
+    let arguments = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap();
+    assert_eq!(arguments.split('\0').skip(1).collect::<Vec<_>>(), ["import", "process", ""]);
+    assert!(Command::new("kill").args(["-KILL", &child.to_string()]).status().unwrap().success());
+    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    assert!(log.contains("the process of the import ended with signal: 9"), "{log}");
+    assert_eq!(server.tools(""), ["pet.get"]);
+    let _ = waiting.read(&mut [0; 1024]);
+    let _second = listener.accept().unwrap().0;
+    let [child] = children(server.id())[..] else { panic!("{:?}", children(server.id())) };
+    stopped(server);
+    let started = Instant::now();
+    while is_running(child) {
+        assert!(started.elapsed() < Duration::from_secs(30), "the process is still running");
+    }
+}
+
+#[test]
+fn a_change_that_is_too_long_to_be_shown_cannot_be_approved() {
+    let dir = dir("pets.json", "hold");
+    let method = |n: usize| {
+        let description = "a".repeat(3_000_000);
+        json!({"name": format!("m{n}"), "description": description, "params": [],
+               "result": {"name": "result", "schema": {}}})
+    };
+    let methods: Vec<Value> = (0..2).map(method).collect();
+    let document = json!({"openrpc": "1.3.2", "info": {"title": "Pets"}, "methods": methods});
+    dir.write("pets.json", &document.to_string());
+    let mut server = dir.serve(&[]);
+    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    assert!(log.contains("more than the 4194304 that can be approved"), "{log}");
+    let (code, told) = dir.run(&["import", "approve", "pets"]).failure();
+    assert_eq!(code, 1);
+    assert!(told.contains("has no pending changes"), "{told}");
+    assert_eq!(server.tools(""), ["pet.get"]);
+    stopped(server);
+}
+
+#[test]
+fn invisible_characters_are_escaped_in_every_report() {
+    let dir = dir("pets.json", "hold");
+    let hidden: String =
+        "ignore".chars().map(|c| char::from_u32(0xe0000 + c as u32).unwrap()).collect();
+    let text = format!("A pet.{hidden}\u{202e}");
+    let method = json!({
+        "name": "pet.\u{200b}list",
+        "description": text,
+        "params": [{"name": "kind", "schema": {"enum": [text]}}],
+        "result": {"name": "result", "schema": {}},
+    });
+    let document = json!({"openrpc": "1.3.2", "info": {"title": text}, "methods": [method]});
+    dir.write("pets.json", &document.to_string());
+    let mut all = String::new();
+    for arguments in [
+        &["import", "openrpc", "pets.json", "--dry-run"] as &[&str],
+        &["import", "openrpc", "pets.json"],
+        &["method", "list"],
+        &["method", "list", "--json"],
+        &["method", "show", "pet.\u{200b}list"],
+        &["method", "show", "pet.\u{200b}list", "--json"],
+        &["lint"],
+        &["lint", "--json"],
+    ] {
+        let ran = dir.run(arguments);
+        write!(all, "{}{}", ran.stdout(), ran.stderr()).unwrap();
+    }
+    dir.sql("callgate.db", "DELETE FROM callgate_imports; DELETE FROM rpc_methods");
+    let server = dir.serve(&[]);
+    server.until("it waits", |_| dir.ok(&["import", "pending"]).contains("pet."));
+    all.push_str(&dir.ok(&["import", "pending"]));
+    all.push_str(&dir.ok(&["import", "pending", "--json"]));
+    all.push_str(&dir.ok(&["import", "approve", "pets"]));
+    let log = stopped(server);
+    assert!(log.contains(r"A pet.\u{e0069}"), "{log}");
+    all.push_str(&log);
+    assert!(all.contains(r"pet.\u{200b}list"), "{all}");
+    assert!(all.contains(r"\u{e0069}"), "{all}");
+    assert!(all.contains("invisible-character"), "{all}");
+    for c in ['\u{200b}', '\u{202e}', '\u{e0069}'] {
+        let line = all.lines().find(|line| line.contains(c));
+        assert_eq!(line.map(|line| line.escape_unicode().to_string()), None);
+    }
+    assert_eq!(dir.run(&["lint"]).0.status.code(), Some(1));
+}
