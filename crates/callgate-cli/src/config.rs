@@ -189,6 +189,7 @@ fn http_options(
         },
         mcp_at_root: true,
         metrics: get("metrics").flag()?,
+        max_requests: max_connections,
         // Leaves half of the connections to requests.
         max_streams: (max_connections / 2).max(1),
         ..HttpOptions::default()

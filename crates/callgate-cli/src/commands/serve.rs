@@ -37,6 +37,8 @@ pub(super) async fn run(
         return stdio::run(config, given).await;
     }
     check_address(config)?;
+    #[cfg(unix)]
+    raise_open_files();
     // Before `prepare`: a second demo whose port is taken must not revoke the tokens of the first.
     let listener = listen(config).await?;
     let Prepared { registry, own, local } = prepare(config, given).await?;
@@ -54,6 +56,16 @@ pub(super) async fn run(
     served?;
     following.end().await;
     Ok(())
+}
+
+/// Raises the limit of open files to what the system allows: each connection needs one, and the usual limit is 1,024.
+#[cfg(unix)]
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "failed to raise the limit of open files");
+    }
 }
 
 /// Requires a token on addresses that other machines can reach, unless `allow_anonymous` is set.

@@ -77,7 +77,7 @@ raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `fa
 exposure | | which methods without a value of `exposed` are tools: `all`, or `marked` (the default of the preset `drupal`)
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted, except in batches
-max_connections | 1024 | maximum number of connections; others wait
+max_connections | 1024 | maximum number of connections, and of requests in progress; beyond it, idle connections are closed, and other ones refused with 503
 call_timeout_seconds | 30 | timeout of a call
 limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; [reliability.md](../operate/reliability.md#rate-limits) explains it
 limits.requests | none | maximum rate of the requests of all callers together

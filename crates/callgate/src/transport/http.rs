@@ -27,6 +27,7 @@ mod error;
 mod sse;
 mod readiness;
 mod endpoints;
+mod connections;
 mod server;
 
 use std::convert::Infallible;
@@ -44,7 +45,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::access::{Caller, Principal, Shares};
+use crate::access::{Caller, NoShare, Principal, Shares};
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
@@ -61,6 +62,8 @@ pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token}
 pub use endpoints::metrics::MetricsWriter;
 pub use readiness::{Degraded, Readiness, ReadinessCheck};
 pub use server::{ServerLimits, serve, shutdown_signal};
+
+const TOO_MANY_CONNECTIONS: &str = "this server has too many connections; try again later";
 
 /// Options of the HTTP endpoints.
 #[derive(Debug, Clone)]
@@ -87,6 +90,8 @@ pub struct HttpOptions {
     pub trusted_proxies: Vec<IpNet>,
     /// The header that the trusted proxies set.
     pub forwarded_header: ForwardedHeader,
+    /// Maximum number of requests in progress, including open streams.
+    pub max_requests: usize,
     /// Maximum number of open notification streams.
     pub max_streams: usize,
     /// Maximum number of running legacy calls, which continue when their clients disconnect.
@@ -106,6 +111,7 @@ impl Default for HttpOptions {
             metrics: false,
             trusted_proxies: Vec::new(),
             forwarded_header: ForwardedHeader::default(),
+            max_requests: 1024,
             max_streams: 512,
             max_legacy_calls: 1024,
         }
@@ -120,6 +126,7 @@ struct AppState {
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
+    requests: Arc<Shares>,
     streams: Arc<Shares>,
     legacy_calls: Arc<Shares>,
     /// Limits the number of request bodies that are discarded at once.
@@ -142,6 +149,7 @@ impl AppState {
             mcp,
             authenticate,
             readiness,
+            requests: Shares::new(options.max_requests),
             streams: Shares::new(options.max_streams),
             legacy_calls: Shares::new(options.max_legacy_calls),
             discarded_bodies: Shares::new(body::MAX_DISCARDED_BODIES),
@@ -170,7 +178,7 @@ pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
 
 fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
     let handler = async |State(state): State<SharedState>, request: Request| {
-        respond(state, request, None).await
+        respond(state, request, None, Admission::Admitted).await
     };
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
@@ -185,8 +193,21 @@ pub fn service(
     HttpService { state: AppState::new(mcp, authenticate, readiness, options) }
 }
 
+/// Whether there was room for the connection of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Admitted,
+    /// Only the endpoints that need no caller are served.
+    Refused,
+}
+
 /// Answers a request. Checks origin, credential and body once for all endpoints.
-async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> Response {
+async fn respond(
+    state: SharedState,
+    request: Request,
+    peer: Option<IpAddr>,
+    admission: Admission,
+) -> Response {
     let (parts, body) = request.into_parts();
     let mut body = RequestBody::new(body, &parts.headers);
     let endpoint = Endpoint::of(parts.uri.path(), &state.options);
@@ -198,7 +219,7 @@ async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> 
     let (origin, answered) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer).await),
+            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer, admission).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -227,9 +248,15 @@ async fn answer(
     parts: &Parts,
     body: &mut RequestBody,
     peer: Option<IpAddr>,
+    admission: Admission,
 ) -> Result<Response, HttpError> {
+    if admission == Admission::Refused && endpoint.needs_caller() {
+        return Err(HttpError::Unavailable(TOO_MANY_CONNECTIONS));
+    }
     let caller = admitted_caller(state, endpoint, parts, peer).await?;
     endpoint.check_method(&parts.method)?;
+    let units = usize::from(endpoint.needs_caller());
+    let share = state.requests.try_take(caller.principal(), units).map_err(too_many_requests)?;
     let body = if endpoint.takes_body(&parts.method) {
         match body.read(&parts.headers, &state.options).await {
             Ok(body) => body,
@@ -244,19 +271,29 @@ async fn answer(
         Bytes::new()
     };
     let uri = &parts.uri;
-    match endpoint {
-        Endpoint::Mcp => mcp::answer(state, &caller, parts, body).await,
-        Endpoint::List => rest::list(state, caller, uri).await,
-        Endpoint::Describe => rest::describe(state, caller, uri).await,
-        Endpoint::Invoke => rest::invoke(state, &caller, &body).await,
-        Endpoint::Tool => per_tool::answer(state, &caller, parts, &body).await,
-        Endpoint::JsonRpc => Ok(jsonrpc::answer(state, &caller, &body).await),
-        Endpoint::Metrics => Ok(metrics::metrics(state)),
-        Endpoint::WellKnown => Ok(well_known::mcp(state)),
-        Endpoint::Healthz => Ok(health::healthz()),
-        Endpoint::Readyz => Ok(health::readyz(state)),
-        Endpoint::UnknownWellKnown | Endpoint::NotFound => Err(HttpError::no_such_path(uri.path())),
-    }
+    let response = match endpoint {
+        Endpoint::Mcp => mcp::answer(state, &caller, parts, body).await?,
+        Endpoint::List => rest::list(state, caller, uri).await?,
+        Endpoint::Describe => rest::describe(state, caller, uri).await?,
+        Endpoint::Invoke => rest::invoke(state, &caller, &body).await?,
+        Endpoint::Tool => per_tool::answer(state, &caller, parts, &body).await?,
+        Endpoint::JsonRpc => jsonrpc::answer(state, &caller, &body).await,
+        Endpoint::Metrics => metrics::metrics(state),
+        Endpoint::WellKnown => well_known::mcp(state),
+        Endpoint::Healthz => health::healthz(),
+        Endpoint::Readyz => health::readyz(state),
+        Endpoint::UnknownWellKnown | Endpoint::NotFound => {
+            return Err(HttpError::no_such_path(uri.path()));
+        }
+    };
+    Ok(sse::keep_while_streaming(response, share))
+}
+
+fn too_many_requests(reason: NoShare) -> HttpError {
+    HttpError::Unavailable(match reason {
+        NoShare::Own => "you have too many requests in progress; try again later",
+        NoShare::Others => "this server has too many requests in progress; try again later",
+    })
 }
 
 /// Returns the caller of a request within the rate limits. Requests without a valid credential count for
@@ -307,7 +344,26 @@ impl HttpService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        respond(Arc::clone(&self.state), request.map(Body::new), peer)
+        let state = Arc::clone(&self.state);
+        respond(state, request.map(Body::new), peer, Admission::Admitted)
+    }
+
+    /// Answers a request on a connection for which there is no room: 503, except for health and discovery.
+    fn refuse<B>(
+        &self,
+        request: Request<B>,
+        peer: IpAddr,
+    ) -> impl Future<Output = Response> + Send + use<B>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        let state = Arc::clone(&self.state);
+        respond(state, request.map(Body::new), Some(peer), Admission::Refused)
+    }
+
+    fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
+        client_address::is_trusted(peer.to_canonical(), &self.state.options)
     }
 }
 

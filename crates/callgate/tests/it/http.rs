@@ -8,6 +8,7 @@
 )]
 
 mod authentication;
+mod connections;
 mod describe;
 mod discarded_bodies;
 mod invoke;

@@ -33,20 +33,23 @@ pub(super) fn client_address(
 ) -> Option<IpAddr> {
     let connect_info = || parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let peer = peer.or_else(|| connect_info().map(|info| info.0.ip()))?.to_canonical();
-    let is_trusted =
-        |address: &IpAddr| options.trusted_proxies.iter().any(|range| range.contains(address));
-    if !is_trusted(&peer) {
+    if !is_trusted(peer, options) {
         return Some(peer);
     }
     let mut nearest = peer;
     for hop in forwarded(&parts.headers, options.forwarded_header).into_iter().rev() {
         let Some(address) = hop else { break };
         nearest = address;
-        if !is_trusted(&address) {
+        if !is_trusted(address, options) {
             break;
         }
     }
     Some(nearest)
+}
+
+/// Returns `true` if this is the address of a trusted proxy.
+pub(super) fn is_trusted(address: IpAddr, options: &HttpOptions) -> bool {
+    options.trusted_proxies.iter().any(|range| range.contains(&address))
 }
 
 /// Returns the addresses in the headers, the client's first; `None` for one that cannot be read.

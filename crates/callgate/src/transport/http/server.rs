@@ -2,7 +2,7 @@
 //! finish requests at shutdown.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,23 +13,32 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use super::HttpService;
+use super::connections::{Connections, Peer};
+use super::{HttpService, sse};
+use crate::access::Principal;
 
 /// Maximum time to receive the head of a request, also after a response: idle connections must not use up the limit.
 /// HTTP/2 is left to proxies, because hyper's detection of the protocol has no timeout.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum number of connections that are refused at once; others are closed without a reply.
+const MAX_REFUSALS: usize = 64;
+/// Maximum time to receive the head of a request that is refused.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Errors of `accept` if the process or the system has too many open files.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
 /// Pause after a failed accept, so that a lack of file descriptors causes no busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections; others wait.
+    /// Maximum number of connections. Beyond it, those that wait for their clients are closed, and others are refused.
     pub max_connections: usize,
     /// Maximum time to finish requests at shutdown.
     pub shutdown_timeout: Duration,
@@ -48,62 +57,97 @@ pub async fn serve(
     limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) {
-    let mut builder = Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let connections = Arc::new(Semaphore::new(limits.max_connections));
-    let graceful = GracefulShutdown::new();
+    let server = Server::new(service, limits.max_connections);
     let mut stop = pin!(stop);
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            accepted = accept(&listener, &connections) => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let Some((stream, peer, permit)) = accepted else { continue };
-        let service = service.clone();
-        let each = service_fn(move |request| {
-            service.respond(request, Some(peer.ip())).map(Ok::<_, Infallible>)
-        });
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        let stream = TokioIo::new(Box::pin(stream));
-        let connection = graceful.watch(builder.serve_connection(stream, each));
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error = %error, "connection ended");
+        match accepted {
+            Ok((stream, address)) => server.connect(stream, address.ip()),
+            Err(error) => {
+                tracing::warn!(%error, "failed to accept a connection");
+                if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) {
+                    server.connections.close_one();
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            drop(permit);
-        });
+        }
     }
     drop(listener);
     tracing::info!("shutting down, finishing open requests");
-    if tokio::time::timeout(limits.shutdown_timeout, graceful.shutdown()).await.is_err() {
+    let shutdown = server.graceful.shutdown();
+    if tokio::time::timeout(limits.shutdown_timeout, shutdown).await.is_err() {
         tracing::warn!(limit = ?limits.shutdown_timeout, "shutdown timed out, dropping open requests");
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    // The permit comes first, so that connections beyond the limit wait in the system's queue.
-    let permit = match Arc::clone(connections).try_acquire_owned() {
-        Ok(permit) => permit,
-        Err(_) => {
-            tracing::warn!("`max_connections` reached, new connections wait");
-            Arc::clone(connections).acquire_owned().await.ok()?
-        }
-    };
-    match listener.accept().await {
-        Ok((stream, peer)) => {
-            let _ = stream.set_nodelay(true);
-            Some((stream, peer, permit))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "failed to accept a connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
+struct Server {
+    service: HttpService,
+    builder: Builder,
+    /// For connections that are refused.
+    refusal_builder: Builder,
+    connections: Arc<Connections>,
+    refusals: Arc<Semaphore>,
+    graceful: GracefulShutdown,
+}
+
+impl Server {
+    fn new(service: HttpService, max_connections: usize) -> Self {
+        let mut builder = Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        let mut refusal_builder = builder.clone();
+        refusal_builder.header_read_timeout(REFUSAL_TIMEOUT).keep_alive(false);
+        Self {
+            service,
+            builder,
+            refusal_builder,
+            connections: Connections::new(max_connections),
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+            graceful: GracefulShutdown::new(),
         }
     }
+
+    fn connect(&self, stream: TcpStream, address: IpAddr) {
+        let _ = stream.set_nodelay(true);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        let stream = TokioIo::new(Box::pin(stream));
+        let service = self.service.clone();
+        let peer = if service.is_trusted_proxy(address) {
+            Peer::Proxy
+        } else {
+            Peer::Client(Principal::address(address))
+        };
+        if self.connections.make_room(peer) {
+            self.connections.add(peer, |connection| {
+                let activity = Arc::clone(connection.activity());
+                let each = service_fn(move |request| {
+                    let in_progress = activity.request();
+                    service.respond(request, Some(address)).map(move |response| {
+                        Ok::<_, Infallible>(sse::keep_while_streaming(response, in_progress))
+                    })
+                });
+                let serving = self.graceful.watch(self.builder.serve_connection(stream, each));
+                tokio::spawn(run(serving, connection)).abort_handle()
+            });
+        } else if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            let each = service_fn(move |request| {
+                service.refuse(request, address).map(Ok::<_, Infallible>)
+            });
+            let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, each));
+            tokio::spawn(run(serving, permit));
+        }
+    }
+}
+
+/// Serves a connection, and keeps `guard` as long.
+async fn run<T>(serving: impl Future<Output = hyper::Result<()>>, guard: T) {
+    if let Err(error) = serving.await {
+        tracing::debug!(%error, "connection ended");
+    }
+    drop(guard);
 }
 
 /// Waits for SIGTERM or Ctrl-C. The signal handlers are installed by the call, before the future is polled, so that

@@ -46,6 +46,19 @@ pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
     respond(stream::unfold((reader, share), next))
 }
 
+/// Keeps `guard` until the stream ends if the response is an event stream. Otherwise drops it.
+pub(super) fn keep_while_streaming<T: Send + 'static>(response: Response, guard: T) -> Response {
+    if response.headers().get(CONTENT_TYPE) != Some(&TYPE) {
+        return response;
+    }
+    response.map(|body| {
+        let frames = body.into_data_stream().inspect(move |_| {
+            let _ = &guard;
+        });
+        Body::from_stream(frames)
+    })
+}
+
 fn respond(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let frames = frames.map(Ok::<_, Infallible>);
     let buffering = ("x-accel-buffering", HeaderValue::from_static("no"));

@@ -1,0 +1,285 @@
+//! The open connections of a server, and which of them is closed if there is no room for another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+use crate::access::Principal;
+
+/// Minimum time that a connection has waited for its client until another one of the same address may replace it.
+const MIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Minimum time between two warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Value of [`Activity::waiting_since`] while a request is in progress.
+const BUSY: u64 = u64::MAX;
+
+/// A limited number of connections.
+///
+/// If all are in use, a new connection replaces one that waits for its client: for the first or next request, or for
+/// reading a reply. It is the one that has waited for longest, of the address with the most connections, if that has
+/// more than the address of the new one. Connections with a request in progress are not closed.
+#[derive(Debug)]
+pub(super) struct Connections {
+    limit: usize,
+    started: Instant,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    count: usize,
+    next_id: u64,
+    peers: HashMap<Peer, BTreeMap<u64, Entry>>,
+    warned: Option<Instant>,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Peer {
+    Client(Principal),
+    /// A trusted proxy, whose connections have many clients.
+    Proxy,
+}
+
+#[derive(Debug)]
+struct Entry {
+    activity: Arc<Activity>,
+    task: AbortHandle,
+}
+
+/// Whether a connection waits for its client.
+#[derive(Debug)]
+pub(super) struct Activity {
+    started: Instant,
+    /// Milliseconds from `started`, or [`BUSY`].
+    waiting_since: AtomicU64,
+}
+
+/// A request in progress. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct InProgress(Arc<Activity>);
+
+/// An open connection. It is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Connection {
+    connections: Arc<Connections>,
+    peer: Peer,
+    id: u64,
+    activity: Arc<Activity>,
+}
+
+impl Connections {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, started: Instant::now(), open: Mutex::default() })
+    }
+
+    /// Adds the connection of the task that `spawn` starts.
+    pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
+        let mut open = self.lock();
+        let id = open.next_id;
+        open.next_id += 1;
+        let activity = Activity { started: self.started, waiting_since: 0.into() };
+        let activity = Arc::new(activity);
+        activity.wait();
+        let connections = Arc::clone(self);
+        let task = spawn(Connection { connections, peer, id, activity: Arc::clone(&activity) });
+        open.count += 1;
+        open.peers.entry(peer).or_default().insert(id, Entry { activity, task });
+    }
+
+    /// Closes a connection if all are in use. Returns `false` if none can be closed for this peer.
+    pub(super) fn make_room(&self, peer: Peer) -> bool {
+        let mut open = self.lock();
+        if open.count < self.limit {
+            return true;
+        }
+        if open.warned.is_none_or(|warned| warned.elapsed() > WARNING_INTERVAL) {
+            open.warned = Some(Instant::now());
+            tracing::warn!("`max_connections` reached, closing connections that wait for clients");
+        }
+        open.close_one(self.now(), Some(peer))
+    }
+
+    /// Closes the connection that has waited for longest, of the address with the most connections.
+    pub(super) fn close_one(&self) -> bool {
+        self.lock().close_one(self.now(), None)
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Closes a connection, in favour of a new one of `newcomer` if that is given.
+    fn close_one(&mut self, now: Duration, newcomer: Option<Peer>) -> bool {
+        let rank = |peer: &Peer, connections: &BTreeMap<u64, Entry>| match peer {
+            Peer::Client(_) => connections.len(),
+            Peer::Proxy => 0,
+        };
+        let own =
+            newcomer.map(|peer| (peer, self.peers.get(&peer).map_or(0, |own| rank(&peer, own))));
+        let candidates = self.peers.iter().flat_map(|(peer, connections)| {
+            let rank = rank(peer, connections);
+            let (is_candidate, min_wait) = match own {
+                Some((newcomer, _)) if newcomer == *peer => (true, MIN_WAIT),
+                Some((_, own)) => (rank > own, Duration::ZERO),
+                None => (true, Duration::ZERO),
+            };
+            let connections = is_candidate.then_some(connections).into_iter().flatten();
+            connections.filter_map(move |(id, entry)| {
+                let waited = now.saturating_sub(entry.activity.waiting_since()?);
+                (waited >= min_wait).then_some((rank, waited, *peer, *id))
+            })
+        });
+        let longest = candidates.max_by_key(|(rank, waited, ..)| (*rank, *waited));
+        let Some((_, _, peer, id)) = longest else { return false };
+        if let Some(entry) = self.remove(peer, id) {
+            entry.task.abort();
+        }
+        true
+    }
+
+    fn remove(&mut self, peer: Peer, id: u64) -> Option<Entry> {
+        let connections = self.peers.get_mut(&peer)?;
+        let entry = connections.remove(&id)?;
+        if connections.is_empty() {
+            self.peers.remove(&peer);
+        }
+        self.count -= 1;
+        Some(entry)
+    }
+}
+
+impl Connection {
+    pub(super) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.connections.lock().remove(self.peer, self.id);
+    }
+}
+
+impl Activity {
+    pub(super) fn request(self: &Arc<Self>) -> InProgress {
+        self.waiting_since.store(BUSY, Ordering::Relaxed);
+        InProgress(Arc::clone(self))
+    }
+
+    fn wait(&self) {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(BUSY - 1);
+        self.waiting_since.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns since when the connection has waited, or `None` if a request is in progress.
+    fn waiting_since(&self) -> Option<Duration> {
+        match self.waiting_since.load(Ordering::Relaxed) {
+            BUSY => None,
+            since => Some(Duration::from_millis(since)),
+        }
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn client(last: u8) -> Peer {
+        Peer::Client(Principal::address([192, 0, 2, last].into()))
+    }
+
+    /// Adds a connection that has waited since `waiting_since` milliseconds, or is busy.
+    fn add(connections: &Arc<Connections>, peer: Peer, waiting_since: u64) -> u64 {
+        let mut id = 0;
+        connections.add(peer, |connection| {
+            id = connection.id;
+            connection.activity.waiting_since.store(waiting_since, Ordering::Relaxed);
+            tokio::spawn(async move {
+                std::future::pending::<()>().await;
+                drop(connection);
+            })
+            .abort_handle()
+        });
+        id
+    }
+
+    fn ids(connections: &Arc<Connections>) -> Vec<u64> {
+        let open = connections.lock();
+        let mut ids: Vec<u64> = open.peers.values().flat_map(|each| each.keys().copied()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[tokio::test]
+    async fn the_longest_waiting_connection_of_the_largest_address_is_closed() {
+        let connections = Connections::new(6);
+        add(&connections, client(1), 0);
+        add(&connections, client(2), 300);
+        add(&connections, client(2), 100);
+        add(&connections, client(2), BUSY);
+        add(&connections, Peer::Proxy, 0);
+        add(&connections, Peer::Proxy, 0);
+        assert!(connections.lock().close_one(MINUTE, Some(client(3))));
+        assert_eq!(ids(&connections), [0, 1, 3, 4, 5]);
+        assert!(connections.lock().close_one(MINUTE, Some(client(3))));
+        assert_eq!(ids(&connections), [0, 3, 4, 5], "of one, the other is busy");
+    }
+
+    #[tokio::test]
+    async fn no_connection_is_closed_for_an_address_that_has_as_many() {
+        let connections = Connections::new(3);
+        add(&connections, client(1), BUSY);
+        add(&connections, client(2), 0);
+        add(&connections, Peer::Proxy, 0);
+        assert!(!connections.lock().close_one(MINUTE, Some(client(1))));
+        assert!(connections.lock().close_one(MINUTE, Some(Peer::Proxy)), "but for a proxy");
+        assert_eq!(ids(&connections), [0, 2]);
+        assert!(
+            connections.lock().close_one(MINUTE, Some(Peer::Proxy)),
+            "which may also replace its own"
+        );
+        assert!(!connections.lock().close_one(MINUTE, None), "a busy one is never closed");
+    }
+
+    #[tokio::test]
+    async fn an_address_replaces_its_own_connections_only_after_a_while() {
+        let connections = Connections::new(1);
+        add(&connections, client(1), 500);
+        assert!(!connections.lock().close_one(Duration::from_secs(1), Some(client(1))));
+        assert!(connections.lock().close_one(Duration::from_millis(1_500), Some(client(1))));
+        assert!(connections.lock().peers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_closed_connection_is_counted_once() {
+        let connections = Connections::new(2);
+        add(&connections, client(1), 0);
+        add(&connections, client(1), 0);
+        assert!(connections.make_room(client(2)));
+        tokio::task::yield_now().await;
+        assert_eq!(connections.lock().count, 1);
+        assert!(connections.close_one());
+        tokio::task::yield_now().await;
+        assert_eq!(connections.lock().count, 0);
+    }
+}

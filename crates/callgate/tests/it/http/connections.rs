@@ -1,0 +1,146 @@
+//! Limits on connections and on requests in progress.
+
+use std::net::{IpAddr, SocketAddr};
+
+use callgate::http::{ServerLimits, serve};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::*;
+
+const ALICE: [u8; 4] = [127, 0, 0, 2];
+const BOB: [u8; 4] = [127, 0, 0, 3];
+
+/// A server with the method `slow`, which ends when there is a permit.
+struct Slow {
+    app: App,
+    permits: Arc<Semaphore>,
+}
+
+impl Slow {
+    fn new(options: HttpOptions) -> Self {
+        let permits = Arc::new(Semaphore::new(0));
+        let each = Arc::clone(&permits);
+        let mut local = application();
+        local.method(method("slow"), move |_, _: Value| {
+            let permits = Arc::clone(&each);
+            async move {
+                permits.acquire().await.unwrap().forget();
+                Ok::<_, Error>("done")
+            }
+        });
+        Self { app: App::with(local, options), permits }
+    }
+
+    async fn listen(self, max_connections: usize) -> (SocketAddr, Arc<Semaphore>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = ServerLimits { max_connections, ..ServerLimits::default() };
+        tokio::spawn(serve(listener, self.app.service, limits, std::future::pending()));
+        (address, self.permits)
+    }
+}
+
+async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((IpAddr::from(from), 0).into()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// Sends a request on a new connection.
+async fn send(from: [u8; 4], to: SocketAddr, line: &str, body: &str) -> TcpStream {
+    let mut stream = connect(from, to).await;
+    let head = "Host: localhost\r\nConnection: close";
+    let length = body.len();
+    let request = format!("{line} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Reads the reply. Fails if it takes nearly as long as the time limit of a silent connection.
+async fn reply(mut stream: TcpStream) -> String {
+    let mut reply = String::new();
+    let read = stream.read_to_string(&mut reply);
+    tokio::time::timeout(Duration::from_secs(10), read).await.unwrap().unwrap();
+    reply
+}
+
+const LIST: &str = "GET /mcp/tools/list";
+const CALL: &str = "POST /mcp/tools/invoke";
+const SLOW: &str = r#"{"name":"slow","arguments":{}}"#;
+
+#[tokio::test]
+async fn silent_connections_of_one_address_make_room_for_others() {
+    let (server, _) = Slow::new(options(|_| {})).listen(16).await;
+    let mut silent = Vec::new();
+    for number in 0..64 {
+        let mut stream = connect(ALICE, server).await;
+        if number % 2 == 0 {
+            stream.write_all(b"GET /mcp/tools/list HTTP/1.1\r\nHost: loc").await.unwrap();
+        }
+        silent.push(stream);
+        if number >= 16 {
+            let listed = reply(send(BOB, server, LIST, "").await).await;
+            assert!(listed.starts_with("HTTP/1.1 200 "), "{listed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_in_progress_are_kept_and_others_are_503_but_for_health() {
+    let (server, permits) = Slow::new(options(|_| {})).listen(2).await;
+    let running = [send(ALICE, server, CALL, SLOW).await, send(ALICE, server, CALL, SLOW).await];
+    // The server has read both when a third connection of the same address is refused.
+    let refused = async || reply(send(ALICE, server, LIST, "").await).await;
+    while !refused().await.starts_with("HTTP/1.1 503 ") {}
+    let refused = reply(send(BOB, server, LIST, "").await).await;
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after"), "{refused}");
+    assert!(refused.contains("too many connections"), "{refused}");
+    let healthy = reply(send(BOB, server, "GET /healthz", "").await).await;
+    assert!(healthy.starts_with("HTTP/1.1 200 "), "{healthy}");
+    permits.add_permits(2);
+    for stream in running {
+        let done = reply(stream).await;
+        assert!(done.ends_with(r#"{"result":"done"}"#), "{done}");
+    }
+}
+
+#[tokio::test]
+async fn one_caller_cannot_have_all_requests_in_progress() {
+    let Slow { app, permits } = Slow::new(options(|options| options.max_requests = 8));
+    let app = Arc::new(app);
+    let call = |app: Arc<App>| async move { app.post("admin", "/mcp/tools/invoke", SLOW).await };
+    let running: Vec<_> = (0..6).map(|_| tokio::spawn(call(Arc::clone(&app)))).collect();
+    tokio::task::yield_now().await;
+    let refused = call(Arc::clone(&app)).await;
+    assert_eq!(refused.error_code(), (503, "unavailable".to_owned()));
+    assert_eq!(refused.header("retry-after"), "2");
+    assert!(refused.text.contains("you have too many requests"), "{}", refused.text);
+    assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 200);
+    assert_eq!(app.get("", "/healthz").await.status, 200);
+    permits.add_permits(6);
+    for each in running {
+        assert_eq!(each.await.unwrap().status, 200);
+    }
+    assert_eq!(app.get("admin", "/mcp/tools/list").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_open_stream_is_a_request_in_progress() {
+    let app = App::with(application(), options(|options| options.max_requests = 4));
+    let listen = r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let request = request("POST", "reader", "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "subscriptions/listen");
+        let response = app.respond(request.body(Body::from(listen)).unwrap()).await;
+        assert_eq!(response.status(), 200);
+        streams.push(response);
+    }
+    assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 503);
+    streams.pop();
+    assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 200);
+}
