@@ -83,6 +83,7 @@ pub(crate) enum LogFormat {
 
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) operations_listen: Option<SocketAddr>,
     pub(crate) database: DatabaseUrl,
     pub(crate) database_options: DatabaseOptions,
     pub(crate) preset: Option<Preset>,
@@ -125,6 +126,10 @@ impl Config {
         let max_connections = get("max_connections").number(1..=1 << 20)?;
         Ok(Self {
             listen: get("listen").address()?,
+            operations_listen: match get("operations_listen") {
+                Value { text: "", .. } => None,
+                value => Some(value.address()?),
+            },
             database: database::url(&values, demo)?,
             database_options: database::options(&values)?,
             http: http_options(&values, is_festi, max_connections)?,

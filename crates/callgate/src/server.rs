@@ -101,7 +101,8 @@ mod http {
     use super::Callgate;
     use crate::transport::http;
     use crate::transport::http::{
-        Authenticate, HttpOptions, HttpService, Readiness, ServerLimits, shutdown_signal,
+        Authenticate, EndpointSet, HttpOptions, HttpService, Readiness, ServerLimits,
+        shutdown_signal,
     };
 
     /// Settings for HTTP.
@@ -154,7 +155,8 @@ mod http {
 
         /// Returns the routes `/healthz` and `/readyz`.
         pub fn health_router(&self) -> axum::Router {
-            http::health_router(Arc::clone(&self.mcp), self.http.readiness.clone())
+            let HttpSettings { authenticate, readiness, .. } = self.http.clone();
+            http::health_router(Arc::clone(&self.mcp), authenticate, readiness)
         }
 
         /// Returns the state that `/readyz` reports.
@@ -162,8 +164,9 @@ mod http {
             &self.http.readiness
         }
 
-        fn service(&self) -> HttpService {
+        fn service(&self, endpoints: EndpointSet) -> HttpService {
             let HttpSettings { authenticate, options, readiness, .. } = self.http.clone();
+            let options = HttpOptions { endpoints, ..options };
             http::service(Arc::clone(&self.mcp), authenticate, readiness, options)
         }
 
@@ -187,6 +190,38 @@ mod http {
             listener: TcpListener,
             stop: impl Future<Output = ()>,
         ) -> Result<(), ServeError> {
+            self.serve_endpoints(self.http.options.endpoints, listener, stop).await
+        }
+
+        /// Like [`serve_on`](Self::serve_on), with `/metrics` and the details of `/readyz` only on the listener
+        /// `operations`, which also has `/healthz`. They need no credential there, and are answered if the
+        /// other listener has no room for another connection.
+        ///
+        /// # Errors
+        ///
+        /// Fails if other machines could call without a credential.
+        pub async fn serve_with_operations(
+            &self,
+            listener: TcpListener,
+            operations: TcpListener,
+            stop: impl Future<Output = ()>,
+        ) -> Result<(), ServeError> {
+            let address = operations.local_addr()?;
+            tracing::info!("serving health and metrics at http://{address}");
+            let limits = ServerLimits { max_connections: 64, ..self.http.limits };
+            let service = self.service(EndpointSet::Operations);
+            tokio::select! {
+                served = self.serve_endpoints(EndpointSet::Public, listener, stop) => served,
+                () = http::serve(operations, service, limits, std::future::pending()) => Ok(()),
+            }
+        }
+
+        async fn serve_endpoints(
+            &self,
+            endpoints: EndpointSet,
+            listener: TcpListener,
+            stop: impl Future<Output = ()>,
+        ) -> Result<(), ServeError> {
             let address = listener.local_addr()?;
             let HttpSettings { allow_anonymous, options, limits, .. } = &self.http;
             if !(address.ip().is_loopback() || options.require_auth || *allow_anonymous) {
@@ -198,7 +233,7 @@ mod http {
                 // Open subscriptions would delay the shutdown.
                 self.mcp.close();
             };
-            http::serve(listener, self.service(), *limits, stop).await;
+            http::serve(listener, self.service(endpoints), *limits, stop).await;
             Ok(())
         }
     }

@@ -16,6 +16,9 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
+    /// Address for health, readiness and metrics, without tokens [default: that of `--listen`]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) operations_listen: Option<SocketAddr>,
     /// Refuse callers without a token
     #[arg(long)]
     pub(crate) require_auth: bool,
@@ -29,7 +32,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) demo: bool,
     /// Speak MCP over standard input and output instead of HTTP, as the user of `CALLGATE_TOKEN`
-    #[arg(long, conflicts_with_all = ["listen", "json", "allow_anonymous"])]
+    #[arg(long, conflicts_with_all = ["listen", "operations_listen", "json", "allow_anonymous"])]
     pub(crate) stdio: bool,
     /// Print the address and a summary as one line of JSON
     #[arg(long)]

@@ -6,6 +6,7 @@ pub(super) mod try_service;
 pub(super) mod bridge;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -40,7 +41,11 @@ pub(super) async fn run(
     #[cfg(unix)]
     raise_open_files();
     // Before `prepare`: a second demo whose port is taken must not revoke the tokens of the first.
-    let listener = listen(config).await?;
+    let listener = listen(config.listen).await?;
+    let operations = match config.operations_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let Prepared { registry, own, local } = prepare(config, given).await?;
     let tokens = if given.demo { demo::new_tokens(&own).await? } else { Vec::new() };
     let builder = builder(config, &registry, local).await?.server_limits(config.server);
@@ -49,9 +54,16 @@ pub(super) async fn run(
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let imports = tokio::spawn(import::watch_all(Arc::clone(config), global.clone()));
     let stopping = http::shutdown_signal();
-    announce(config, given, &listener, gateway.gateway(), &tokens, printer)?;
+    let addresses = Addresses {
+        public: listener.local_addr()?,
+        operations: operations.as_ref().map(TcpListener::local_addr).transpose()?,
+    };
+    announce(config, given, &addresses, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
-    let served = gateway.serve_on(listener, stopping).await;
+    let served = match operations {
+        Some(operations) => gateway.serve_with_operations(listener, operations, stopping).await,
+        None => gateway.serve_on(listener, stopping).await,
+    };
     imports.abort();
     served?;
     following.end().await;
@@ -79,9 +91,14 @@ fn check_address(config: &Config) -> Result<()> {
     ))
 }
 
-async fn listen(config: &Config) -> Result<TcpListener> {
-    let listener = TcpListener::bind(config.listen).await;
-    listener.with_context(|| format!("cannot listen on {}", config.listen))
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}"))
+}
+
+struct Addresses {
+    public: SocketAddr,
+    operations: Option<SocketAddr>,
 }
 
 struct Prepared {
@@ -142,12 +159,12 @@ pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) 
 fn announce(
     config: &Config,
     given: &ServeArgs,
-    listener: &TcpListener,
+    addresses: &Addresses,
     gateway: &Gateway,
     tokens: &[(&'static str, Token)],
     printer: &mut Printer,
 ) -> Result<()> {
-    let address = listener.local_addr()?;
+    let Addresses { public: address, operations } = addresses;
     let url = format!("http://{address}");
     let catalog = gateway.catalog();
     if given.json {
@@ -156,6 +173,7 @@ fn announce(
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),
+            "operations": operations.map(|address| address.to_string()),
             "database": config.database.to_string(),
             "attached": config.attach.as_ref().map(|attach| attach.database.to_string()),
             "require_auth": config.http.require_auth,
@@ -173,6 +191,9 @@ fn announce(
     };
     printer.data(format_args!("{} tool{plural} from {}{attached}", catalog.len(), config.database));
     printer.data(format_args!("MCP is at {url}/mcp"));
+    if let Some(address) = operations {
+        printer.data(format_args!("Health and metrics are at http://{address}"));
+    }
     let Some((_, token)) = tokens.first() else { return Ok(()) };
     printer.data("\nTokens, new on each start:");
     for (user, token) in tokens {

@@ -60,6 +60,7 @@ impl Keys {
 /// Keys of the file, the environment and the flags.
 pub(super) const KEYS: Keys = Keys(
     "listen | 127.0.0.1:8080 | address to listen on
+operations_listen | | address for `/healthz`, `/readyz` with details and `/metrics`, which need no token there; without it they are at `listen`
 database | | URL of the registry, `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`, also as `url` of a table; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`
 database.password_file | | file with the password of the database; or set `CALLGATE_DATABASE_PASSWORD`
 database.max_connections | 8 | maximum number of connections to the database

@@ -131,6 +131,8 @@ impl Values {
             }
             Command::Serve(serve) => {
                 flag("listen", "listen", serve.listen.map(|it| it.to_string()));
+                let operations = serve.operations_listen.map(|it| it.to_string());
+                flag("operations_listen", "operations-listen", operations);
                 flag("require_auth", "require-auth", given(serve.require_auth));
                 flag("allow_anonymous", "allow-anonymous", given(serve.allow_anonymous));
                 let grace = serve.token_grace_seconds.map(|it| it.to_string());

@@ -16,7 +16,7 @@ fn bring_back(dir: &TestDirectory) {
 }
 
 fn ready(server: &Server) -> HttpResponse {
-    server.get("", "/readyz")
+    server.operations("/readyz")
 }
 
 fn is_ready(server: &Server) -> bool {
@@ -40,7 +40,7 @@ fn faces(server: &Server, token: &str) -> Vec<HttpResponse> {
 #[test]
 fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
     let dir = TestDirectory::new();
-    let server = dir.serve(&["--demo"]);
+    let server = dir.serve(&["--demo", "--operations-listen", "127.0.0.1:0"]);
     let (admin, reader) = (server.token("admin"), server.token("reader"));
     server.tools(&admin);
     take_away(&dir);
@@ -73,7 +73,8 @@ fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
 #[test]
 fn without_grace_callers_with_a_token_get_the_unavailable_error_of_each_protocol() {
     let dir = TestDirectory::new();
-    let server = dir.serve(&["--demo", "--token-grace-seconds", "0"]);
+    let server =
+        dir.serve(&["--demo", "--operations-listen", "127.0.0.1:0", "--token-grace-seconds", "0"]);
     let admin = server.token("admin");
     server.tools(&admin);
     take_away(&dir);
@@ -103,7 +104,7 @@ fn without_grace_callers_with_a_token_get_the_unavailable_error_of_each_protocol
 #[test]
 fn session_changes_are_refused_if_they_cannot_be_stored() {
     let dir = TestDirectory::new();
-    let server = dir.serve(&["--demo"]);
+    let server = dir.serve(&["--demo", "--operations-listen", "127.0.0.1:0"]);
     let admin = server.token("admin");
     let open = |server: &Server| {
         let reply = faces(server, &admin).pop().unwrap();

@@ -33,7 +33,8 @@ const GONE: [&str; 4] = [
 /// A directory with a registry and this configuration.
 fn dir(configuration: &str) -> TestDirectory {
     let dir = TestDirectory::new();
-    dir.write("callgate.toml", configuration);
+    let operations = "operations_listen = \"127.0.0.1:0\"\n";
+    dir.write("callgate.toml", &format!("{operations}{configuration}"));
     dir.ok(&["migrate"]);
     dir
 }
@@ -107,14 +108,14 @@ fn survives_kill_and_return(
         until("it is left alone", &|answer| {
             answer.as_ref().is_err_and(|text| text.contains("are suspended for some seconds"))
         });
-        let ready = server.get("", "/readyz").json();
+        let ready = server.operations("/readyz").json();
         assert_eq!(ready["upstreams_down"], serde_json::json!(["service"]), "{ready}");
         service.restart();
         for _ in 0..CALLERS * 4 {
             until("an answer after its return", &|answer| answer.is_ok());
         }
     });
-    let ready = server.get("", "/readyz").json();
+    let ready = server.operations("/readyz").json();
     assert!(
         ready.get("upstreams_down").is_none_or(|down| down == &serde_json::json!([])),
         "{ready}"

@@ -117,7 +117,7 @@ fn no_request_is_dropped_while_the_catalog_changes() {
 #[test]
 fn a_bad_row_is_quarantined_and_the_rest_is_served() {
     let dir = TestDirectory::new();
-    let server = dir.serve(&[]);
+    let server = dir.serve(&["--operations-listen", "127.0.0.1:0"]);
     dir.sql(
         DB,
         "INSERT INTO rpc_methods (rpc_method, params) VALUES ('good', '[]'), ('bad', '[\"self $x\"]')",
@@ -125,7 +125,7 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
     server.until("the good one is listed", |server| has(server, "good"));
     assert!(!has(&server, "bad"));
     assert_eq!(
-        server.get("", "/readyz").json(),
+        server.operations("/readyz").json(),
         json!({"status": "ready", "tools": 1, "quarantined": 1})
     );
     server.signal("-TERM");

@@ -194,6 +194,26 @@ fn idle_and_incomplete_connections_are_closed() {
 }
 
 #[test]
+fn operations_have_an_address_of_their_own_that_answers_if_the_other_is_full() {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "max_connections = 4\nrequire_auth = true\n");
+    let server = dir.serve(&["--demo", "--operations-listen", "127.0.0.1:0"]);
+    let silent: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    assert_eq!(server.operations("/healthz").status, 200);
+    let ready = server.operations("/readyz").json();
+    assert_eq!((&ready["status"], ready["tools"].is_u64()), (&json!("ready"), true), "{ready}");
+    let metrics = server.operations("/metrics");
+    assert!(metrics.body.contains("callgate_tools"), "{}", metrics.body);
+    for path in ["/mcp", "/mcp/tools/list", "/.well-known/mcp.json"] {
+        assert_eq!(server.operations(path).status, 404, "{path}");
+    }
+    drop(silent);
+    let admin = server.token("admin");
+    assert_eq!(server.get(&admin, "/readyz").json(), json!({"status": "ready"}));
+    assert_eq!(server.get(&admin, "/metrics").status, 404);
+}
+
+#[test]
 fn a_path_that_is_not_text_has_the_usual_error_object() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);

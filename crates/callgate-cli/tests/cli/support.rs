@@ -188,6 +188,12 @@ impl Server {
         self.request(&format!("GET {path}"), token, "")
     }
 
+    /// Requests a path of `--operations-listen`.
+    pub(crate) fn operations(&self, path: &str) -> HttpResponse {
+        let address = self.start["operations"].as_str().unwrap().parse().unwrap();
+        crate::http_client::get(address, path).unwrap()
+    }
+
     pub(crate) fn invoke(&self, token: &str, name: &str, arguments: &Value) -> HttpResponse {
         let body = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         self.request("POST /mcp/tools/invoke", token, &body)

@@ -194,7 +194,7 @@ fn not_there(scheme: &str) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let table = format!("[upstreams.default]\nurl = \"{scheme}://{free}/\"\n");
     let dir = place_with_a_method(&table);
-    let server = dir.serve(&[]);
+    let server = dir.serve(&["--operations-listen", "127.0.0.1:0"]);
     for _ in 0..6 {
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
         assert_eq!(reply.status, 500);
@@ -202,7 +202,7 @@ fn not_there(scheme: &str) {
         let message = body["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("The service behind this tool cannot be reached"), "{message}");
     }
-    let ready = server.get("", "/readyz");
+    let ready = server.operations("/readyz");
     assert_eq!((ready.status, &ready.json()["upstreams_down"]), (200, &json!(["default"])));
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();

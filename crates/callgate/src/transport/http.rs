@@ -59,6 +59,7 @@ pub use client_address::ForwardedHeader;
 pub use ipnet::IpNet;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
+pub use endpoints::EndpointSet;
 pub use endpoints::metrics::MetricsWriter;
 pub use readiness::{Degraded, Readiness, ReadinessCheck};
 pub use server::{ServerLimits, serve, shutdown_signal};
@@ -84,6 +85,8 @@ pub struct HttpOptions {
     pub raw_request: bool,
     /// Whether MCP is also available at `/`.
     pub mcp_at_root: bool,
+    /// The endpoints of the service.
+    pub endpoints: EndpointSet,
     /// Whether `GET /metrics` is available. With [`require_auth`](Self::require_auth) it requires a credential.
     pub metrics: bool,
     /// Addresses of trusted proxies. Only their header is used as the address of the client.
@@ -108,6 +111,7 @@ impl Default for HttpOptions {
             allowed_origins: Vec::new(),
             raw_request: false,
             mcp_at_root: false,
+            endpoints: EndpointSet::All,
             metrics: false,
             trusted_proxies: Vec::new(),
             forwarded_header: ForwardedHeader::default(),
@@ -171,8 +175,12 @@ pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpO
 }
 
 /// Returns the routes `/healthz` and `/readyz`, for applications that do not have their own.
-pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
-    let state = AppState::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
+pub fn health_router(
+    mcp: Arc<Mcp>,
+    authenticate: Arc<dyn Authenticate>,
+    readiness: Readiness,
+) -> Router {
+    let state = AppState::new(mcp, authenticate, readiness, HttpOptions::default());
     mount(["/healthz", "/readyz"]).with_state(state)
 }
 
@@ -250,12 +258,18 @@ async fn answer(
     peer: Option<IpAddr>,
     admission: Admission,
 ) -> Result<Response, HttpError> {
-    if admission == Admission::Refused && endpoint.needs_caller() {
+    let is_public = state.options.endpoints != EndpointSet::Operations;
+    let needs_caller = endpoint.needs_caller() && is_public;
+    if admission == Admission::Refused && needs_caller {
         return Err(HttpError::Unavailable(TOO_MANY_CONNECTIONS));
     }
-    let caller = admitted_caller(state, endpoint, parts, peer).await?;
+    let caller = if is_public {
+        admitted_caller(state, endpoint, parts, peer).await?
+    } else {
+        Caller::anonymous()
+    };
     endpoint.check_method(&parts.method)?;
-    let units = usize::from(endpoint.needs_caller());
+    let units = usize::from(needs_caller);
     let share = state.requests.try_take(caller.principal(), units).map_err(too_many_requests)?;
     let body = if endpoint.takes_body(&parts.method) {
         match body.read(&parts.headers, &state.options).await {
@@ -281,7 +295,7 @@ async fn answer(
         Endpoint::Metrics => metrics::metrics(state),
         Endpoint::WellKnown => well_known::mcp(state),
         Endpoint::Healthz => health::healthz(),
-        Endpoint::Readyz => health::readyz(state),
+        Endpoint::Readyz => health::readyz(state, parts).await,
         Endpoint::UnknownWellKnown | Endpoint::NotFound => {
             return Err(HttpError::no_such_path(uri.path()));
         }

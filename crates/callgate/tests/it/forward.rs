@@ -108,7 +108,8 @@ impl App {
     }
 
     async fn ready(&self) -> Value {
-        self.send(Request::get("/readyz").body(Body::empty()).unwrap()).await.1
+        let request = Request::get("/readyz").extension(ada());
+        self.send(request.body(Body::empty()).unwrap()).await.1
     }
 
     fn count(&self, outcome: CallOutcome) -> u64 {

@@ -66,7 +66,7 @@ pub(crate) async fn run(
             format!("`callgate import {command} {place} --dry-run` shows why"),
         ));
     }
-    let listener = listen(config).await?;
+    let listener = listen(config.listen).await?;
     let stopping = http::shutdown_signal();
     let address = listener.local_addr()?;
     let url = format!("http://{address}");

@@ -60,7 +60,7 @@ fn a_call_without_an_answer_ends_after_the_timeout() {
     server
         .until("it answers again", |server| call(server, "eth_chainId", &json!({})).1 == "0x7a69");
     assert!(
-        server.get("", "/readyz").json()["upstreams_down"].as_array().is_none_or(Vec::is_empty)
+        server.operations("/readyz").json()["upstreams_down"].as_array().is_none_or(Vec::is_empty)
     );
 }
 

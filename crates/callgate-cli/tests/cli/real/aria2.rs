@@ -115,7 +115,7 @@ fn it_can_be_tried_with_nothing_configured() {
 #[test]
 fn an_upstream_of_the_registry_sends_each_users_secret() {
     let aria2 = servers::aria2();
-    let dir = dir("metrics = true\n[registry_upstreams]\ntargets = \"127.0.0.1\"");
+    let dir = dir("[registry_upstreams]\ntargets = \"127.0.0.1\"");
     dir.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
     let server = Server::start(quiet(&dir));
     dir.ok(&[
@@ -142,7 +142,7 @@ fn an_upstream_of_the_registry_sends_each_users_secret() {
     server.until("ada is known there", |_| called(&ada)["result"]["version"].is_string());
     let counted = |outcome: &str| {
         let labels = format!("{{upstream=\"service\",outcome=\"{outcome}\"}} ");
-        let metrics = server.get("", "/metrics").body;
+        let metrics = server.operations("/metrics").body;
         let line = metrics.lines().find_map(|line| line.split_once(&labels));
         line.unwrap_or_else(|| panic!("{outcome}: {metrics}")).1.parse::<u64>().unwrap()
     };

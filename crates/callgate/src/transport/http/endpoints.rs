@@ -13,6 +13,17 @@ use axum::http::Method;
 use super::HttpOptions;
 use super::error::HttpError;
 
+/// The endpoints that a service has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointSet {
+    /// All endpoints.
+    All,
+    /// All endpoints except `/metrics`, and `/readyz` without details: another service has these.
+    Public,
+    /// `/healthz`, `/readyz` and `/metrics`, without credentials.
+    Operations,
+}
+
 /// The endpoint of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -44,18 +55,24 @@ pub(super) enum Endpoint {
 
 impl Endpoint {
     pub(super) fn of(path: &str, options: &HttpOptions) -> Self {
+        let has_metrics = match options.endpoints {
+            EndpointSet::All => options.metrics,
+            EndpointSet::Public => false,
+            EndpointSet::Operations => true,
+        };
         let is_below = |start: &str| path.strip_prefix(start).is_some_and(|rest| !rest.is_empty());
         match path {
+            "/healthz" => Self::Healthz,
+            "/readyz" => Self::Readyz,
+            "/metrics" if has_metrics => Self::Metrics,
+            _ if options.endpoints == EndpointSet::Operations => Self::NotFound,
             "/mcp" => Self::Mcp,
             "/" if options.mcp_at_root => Self::Mcp,
             "/mcp/tools/list" => Self::List,
             "/mcp/tools/describe" => Self::Describe,
             "/mcp/tools/invoke" => Self::Invoke,
             "/jsonrpc" => Self::JsonRpc,
-            "/metrics" if options.metrics => Self::Metrics,
             "/.well-known/mcp.json" => Self::WellKnown,
-            "/healthz" => Self::Healthz,
-            "/readyz" => Self::Readyz,
             _ if is_below("/mcp/tools/") => Self::Tool,
             _ if is_below("/.well-known/") => Self::UnknownWellKnown,
             _ => Self::NotFound,

@@ -1,6 +1,6 @@
 //! Health, readiness, discovery.
 
-use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
+use callgate::http::{Degraded, EndpointSet, MetricsWriter, ReadinessCheck};
 
 use super::*;
 
@@ -17,14 +17,56 @@ async fn readyz_is_503_until_the_first_snapshot_and_says_when_it_is_stale() {
     assert_eq!(app.get("", "/readyz").await.status, StatusCode::SERVICE_UNAVAILABLE);
     app.readiness.set_ready();
     assert_eq!(
-        app.get("", "/readyz").await.parts(),
+        app.get("reader", "/readyz").await.parts(),
         (200, json!({"status": "ready", "tools": 9, "quarantined": 0}))
     );
     app.readiness.set_failed("the database is away");
-    let reply = app.get("", "/readyz").await;
+    let reply = app.get("reader", "/readyz").await;
     assert_eq!(reply.status, StatusCode::OK, "the last good snapshot is served");
     assert_eq!(reply.json()["status"], "stale");
     assert_eq!(reply.json()["reason"], "the database is away");
+}
+
+#[tokio::test]
+async fn readyz_has_no_details_without_a_valid_token() {
+    let app = App::new();
+    app.readiness.set_ready();
+    app.readiness.set_failed("the database is away");
+    for caller in ["", "nobody"] {
+        let reply = app.get(caller, "/readyz").await;
+        assert_eq!(reply.parts(), (200, json!({"status": "stale"})), "{caller}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_one_has_not() {
+    let operations = App::with(
+        application(),
+        options(|options| {
+            options.endpoints = EndpointSet::Operations;
+            options.require_auth = true;
+        }),
+    );
+    operations.readiness.set_ready();
+    assert_eq!(operations.get("", "/readyz").await.json()["tools"], 9);
+    let page = request("GET", "", "/readyz").header("host", "evil.example.com");
+    let page = operations.send(page.body(Body::empty()).unwrap()).await;
+    assert_eq!(page.parts(), (200, json!({"status": "ready"})), "DNS rebinding");
+    assert!(operations.get("", "/metrics").await.text.contains("callgate_tools 9"));
+    for path in ["/mcp", "/jsonrpc", "/mcp/tools/list", "/.well-known/mcp.json"] {
+        assert_eq!(operations.get("admin", path).await.status, 404, "{path}");
+    }
+    let public = App::with(
+        application(),
+        options(|options| {
+            options.endpoints = EndpointSet::Public;
+            options.metrics = true;
+        }),
+    );
+    public.readiness.set_ready();
+    assert_eq!(public.get("admin", "/readyz").await.parts(), (200, json!({"status": "ready"})));
+    assert_eq!(public.get("admin", "/metrics").await.status, 404);
+    assert_eq!(public.get("admin", "/mcp/tools/list").await.status, 200);
 }
 
 /// A registry that cannot be read, with tokens accepted for this long.
@@ -58,7 +100,7 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
     for (app, left) in [(&app, long), (&app, Duration::ZERO), (&closed, Duration::ZERO)] {
         app.readiness.set_ready();
         app.readiness.set_check(Arc::new(Away(left)));
-        seen.push(app.get("", "/readyz").await.parts());
+        seen.push(app.get("reader", "/readyz").await.parts());
     }
     let body = |left: u64, tokens: &str| {
         json!({

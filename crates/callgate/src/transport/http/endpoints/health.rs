@@ -1,11 +1,12 @@
 //! `/healthz` and `/readyz`.
 
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use crate::transport::http::readiness::{Degraded, State, Status};
-use crate::transport::http::{SharedState, response};
+use crate::transport::http::{EndpointSet, SharedState, authenticate, origin, response};
 
 /// `GET /healthz`
 pub(crate) fn healthz() -> Response {
@@ -17,13 +18,34 @@ pub(crate) fn healthz() -> Response {
 /// It stays 200 while the registry or an upstream cannot be reached: removing every replica because one
 /// database is down would turn a delay into an outage. It is 503 again if credentials can no longer be
 /// verified and every caller needs one, because another replica may still serve them.
-pub(crate) fn readyz(state: &SharedState) -> Response {
+///
+/// Details are only for users and on the address for operations.
+pub(crate) async fn readyz(state: &SharedState, parts: &Parts) -> Response {
+    let has_details = match state.options.endpoints {
+        EndpointSet::All => {
+            let caller = authenticate::caller(state, parts).await;
+            caller.is_ok_and(|caller| caller.user.is_some())
+        }
+        EndpointSet::Public => false,
+        // A page of another site can reach the address with DNS rebinding.
+        EndpointSet::Operations => {
+            origin::check(&parts.headers, &parts.uri, &state.options).is_ok()
+        }
+    };
+    let (status, mut body) = readiness(state);
+    if !has_details {
+        body.retain(|(name, _)| *name == "status");
+    }
+    let body = body.into_iter().map(|(name, value)| (name.to_owned(), value));
+    response::json(status, &body.collect::<Map<_, _>>())
+}
+
+fn readiness(state: &SharedState) -> (StatusCode, Vec<(&'static str, Value)>) {
     let State { status, check } = state.readiness.state();
     let degraded = check.and_then(|check| check.degraded());
     let (status, mut body) = match (status, degraded) {
         (Status::Starting, _) => {
-            let body = json!({"status": "starting"});
-            return response::json(StatusCode::SERVICE_UNAVAILABLE, &body);
+            return (StatusCode::SERVICE_UNAVAILABLE, vec![("status", "starting".into())]);
         }
         (_, Some(degraded)) => stale(degraded, state.options.require_auth),
         (Status::Ready, None) => (StatusCode::OK, vec![("status", "ready".into())]),
@@ -38,8 +60,7 @@ pub(crate) fn readyz(state: &SharedState) -> Response {
         let down = down.iter().map(AsRef::as_ref).collect::<Vec<&str>>();
         body.push(("upstreams_down", down.into()));
     }
-    let body = body.into_iter().map(|(name, value)| (name.to_owned(), value));
-    response::json(status, &body.collect::<Map<_, _>>())
+    (status, body)
 }
 
 fn stale(degraded: Degraded, require_auth: bool) -> (StatusCode, Vec<(&'static str, Value)>) {
