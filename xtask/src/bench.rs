@@ -5,15 +5,15 @@ use crate::run::{Run, Step};
 /// Package of the benchmarks and of the servers for comparison.
 const BENCHES: &str = "callgate-bench";
 
-/// Builds and runs the benchmarks with a word in their names.
-pub(crate) fn bench(word: &str, run: &mut Run) {
+/// Builds and runs the benchmarks with a word in their names, with further options for them.
+pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
     let names: Vec<String> = benchmarks().into_iter().map(|(step, _)| step.name).collect();
     if !names.iter().any(|name| name.contains(word)) {
         let problem = format!("no benchmark has `{word}` in its name:\n{}", names.join("\n"));
         run.check("find the benchmark", || Ok(vec![problem]));
         return;
     }
-    for step in steps(word) {
+    for step in steps(word, options) {
         // After a failed build, the report would describe an older program.
         if !run.step(&step) {
             return;
@@ -21,7 +21,7 @@ pub(crate) fn bench(word: &str, run: &mut Run) {
     }
 }
 
-fn steps(word: &str) -> Vec<Step> {
+fn steps(word: &str, options: &[&str]) -> Vec<Step> {
     let mut wanted = benchmarks();
     wanted.retain(|(step, _)| step.name.contains(word));
     let mut steps = vec![crate::dist()];
@@ -29,13 +29,15 @@ fn steps(word: &str) -> Vec<Step> {
         let build = ["build", "--profile", "dist", "--package", BENCHES];
         steps.push(Step::cargo("build the servers for comparison", &build));
     }
-    steps.extend(wanted.into_iter().map(|(step, _)| step));
+    steps.extend(wanted.into_iter().map(|(step, _)| step.arguments(options)));
     steps
 }
 
 /// Returns the benchmarks, and whether each needs the servers for comparison.
 fn benchmarks() -> Vec<(Step, bool)> {
     let bench = |name| ["bench", "--profile", "dist", "--package", "callgate", "--bench", name];
+    let hostile =
+        ["run", "--profile", "dist", "--package", BENCHES, "--bin", "bench-hostile", "--"];
     let faults = ["test", "--workspace", "--all-features", "--test", "cli", "--", "--ignored"];
     let faults = Step::cargo(
         "faults under load, start-up and database statements of calls, to docs/internals/benchmarks/faults.md",
@@ -66,6 +68,7 @@ fn benchmarks() -> Vec<(Step, bool)> {
             "bench",
             &["--suite", "batch"],
         ),
+        (Step::cargo("honest clients among hostile ones", &hostile), false),
         report(
             "the server compared with axum and rmcp",
             "docs/internals/benchmarks/server.md",
@@ -89,10 +92,10 @@ mod tests {
     #[test]
     fn a_benchmark_builds_the_programs_that_it_needs() {
         let builds = |word| -> usize {
-            steps(word).iter().filter(|step| step.name.starts_with("build ")).count()
+            steps(word, &[]).iter().filter(|step| step.name.starts_with("build ")).count()
         };
         assert_eq!((builds("faults"), builds("bridge")), (1, 2));
-        assert_eq!(steps("faults").len(), 2);
-        assert_eq!(steps("").len(), 2 + benchmarks().len());
+        assert_eq!(steps("faults", &[]).len(), 2);
+        assert_eq!(steps("", &[]).len(), 2 + benchmarks().len());
     }
 }

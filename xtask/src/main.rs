@@ -22,7 +22,8 @@ usage: cargo xtask check         Check format and lints, run the quick tests of 
        cargo xtask test          Run all checks and tests, as CI does
        cargo xtask docs          Check the documents
        cargo xtask behaviours    Write the table of behaviours and their tests
-       cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names
+       cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names;
+                                 options after the word are passed to them
        cargo xtask dist          Build the packaged program in target/dist";
 
 fn main() -> ExitCode {
@@ -36,8 +37,8 @@ fn main() -> ExitCode {
             run.check("write the table of behaviours", || behaviours::write(&root()));
         }
         ["docs"] => test::check_documents(&mut run),
-        ["bench"] => bench::bench("", &mut run),
-        ["bench", word] => bench::bench(word, &mut run),
+        ["bench"] => bench::bench("", &[], &mut run),
+        ["bench", word, ref options @ ..] => bench::bench(word, options, &mut run),
         ["dist"] => {
             run.step(&dist());
         }
