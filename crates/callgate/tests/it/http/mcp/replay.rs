@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use callgate::mcp::{EventStore, StoredEvent};
 use callgate::{Content, Context};
@@ -130,6 +131,31 @@ async fn a_resumed_stream_ends_with_the_server() {
     stream.event().await.unwrap();
     app.mcp.close();
     assert!(stream.event().await.is_none());
+}
+
+#[tokio::test]
+async fn open_and_resumed_streams_end_when_the_credential_expires() {
+    let (app, _) = forgetful();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let session = client.session.clone().unwrap();
+    let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
+    stream.event().await.unwrap();
+    let left = id_of(&stream.event().await.unwrap());
+    for last_event in ["", &left] {
+        let user = User { id: 2, name: "reader".to_owned(), role: None };
+        let caller = Caller::user(user, Grants::default())
+            .with_expiry(Some(SystemTime::now() + Duration::from_millis(200)));
+        let request = request("GET", "reader", "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &session)
+            .header("last-event-id", last_event)
+            .extension(caller);
+        let mut stream = Stream::of(app.respond(request.body(Body::empty()).unwrap()).await);
+        let ended = async { while stream.event().await.is_some() {} };
+        // The credential is also verified with each keep-alive, every 15 s.
+        let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
+        assert!(ended.is_ok(), "`{last_event}`");
+    }
 }
 
 #[tokio::test]

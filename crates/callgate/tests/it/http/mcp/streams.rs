@@ -1,8 +1,6 @@
 //! JSON or a stream, progress, cancellation, and clients that listen.
 
-use std::time::{Duration, SystemTime};
-
-use callgate::mcp::{Identify, IdentifyError, NotificationStream};
+use std::time::Duration;
 
 use super::*;
 
@@ -268,25 +266,4 @@ async fn one_caller_cannot_take_the_streams_of_others() {
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("you have too many streams"), "{message}");
     listen(&app, "admin").await;
-}
-
-/// A credential that is no longer valid.
-struct Expired;
-
-impl Identify for Expired {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
-        Box::pin(async { Err(IdentifyError::Refused) })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_ends_when_its_credential_expires() {
-    let app = App::new();
-    let lifetime = Duration::from_secs(5);
-    let caller = Caller::anonymous().with_expiry(Some(SystemTime::now() + lifetime));
-    let mut stream = NotificationStream::legacy(&app.mcp, &caller, Arc::new(Expired));
-    let opened = tokio::time::Instant::now();
-    assert!(stream.next().await.is_none());
-    // The clock is paused: the next keep-alive would be after 15 s.
-    assert!(opened.elapsed() <= lifetime + Duration::from_secs(1), "{:?}", opened.elapsed());
 }
