@@ -27,8 +27,8 @@ pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::Imports;
 pub(crate) use upstreams::{
-    ForwardFactory, RowLimits, Upstreams, has_secret, keys_of_row, row_shown, secret_in_file,
-    secret_in_variable,
+    ForwardFactory, RowLimits, UpstreamSummary, Upstreams, has_secret, keys_of_row, row_shown,
+    secret_in_file, secret_in_variable,
 };
 use values::{Value, Values};
 

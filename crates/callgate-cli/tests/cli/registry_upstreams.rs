@@ -302,6 +302,9 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
         assert!(line.is_some_and(|line| line.contains(reason)), "{name}: {line:?} {log}");
     }
     assert!(!log.contains("`good`") && !log.contains("s3cret"), "{log}");
+    dir.ok(&["user", "add", "ada"]);
+    let talk = dir.run_with(&["credential", "set", "ada", "metadata"], "s3cret").stderr();
+    assert!(talk.contains("note: upstream `metadata` is quarantined: "), "{talk}");
     let listed = dir.ok(&["upstream", "list"]);
     assert_eq!(
         listed.matches("does not allow").count(),

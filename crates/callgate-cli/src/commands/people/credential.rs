@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::{CredentialCommand, ListArgs};
 use crate::commands::{check_name, timestamp};
-use crate::config::Config;
+use crate::config::{Config, UpstreamSummary};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
@@ -60,6 +60,9 @@ pub(crate) async fn run(
 fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &mut Printer) {
     let known = config.upstreams.summaries(rows);
     match known.iter().find(|one| one.name == upstream) {
+        Some(UpstreamSummary { problem: Some(problem), .. }) => {
+            printer.talk(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
+        }
         Some(one) if one.sends_credentials => {}
         Some(_) => printer.talk(format_args!(
             "note: upstream `{upstream}` does not send users' credentials; set its key `credential`"
