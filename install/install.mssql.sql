@@ -189,6 +189,14 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
+-- Running servers, which divide the rate limits. Each renews its row until it ends.
+CREATE TABLE callgate_servers (
+    server     NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    expires_at DATETIME2 NOT NULL,
+    CONSTRAINT callgate_servers_pk PRIMARY KEY (server)
+);
+CREATE INDEX callgate_servers_expiry ON callgate_servers (expires_at);
+
 -- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE callgate_imports (
     upstream   NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,

@@ -194,6 +194,15 @@ CREATE TABLE IF NOT EXISTS callgate_messages (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
+-- Running servers, which divide the rate limits. Each renews its row until it ends.
+CREATE TABLE IF NOT EXISTS callgate_servers (
+    server     VARCHAR(64) NOT NULL,
+    expires_at DATETIME NOT NULL,
+    PRIMARY KEY (server),
+    INDEX callgate_servers_expiry (expires_at)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
+  COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
+
 -- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE IF NOT EXISTS callgate_imports (
     upstream   VARCHAR(255) NOT NULL,

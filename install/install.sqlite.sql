@@ -166,6 +166,14 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
+-- Running servers, which divide the rate limits. Each renews its row until it ends.
+CREATE TABLE callgate_servers (
+    server     TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (server)
+);
+CREATE INDEX callgate_servers_expiry ON callgate_servers (expires_at);
+
 -- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
 CREATE TABLE callgate_imports (
     upstream   TEXT NOT NULL,

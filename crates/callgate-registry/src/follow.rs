@@ -9,6 +9,7 @@ mod messages;
 mod sessions;
 mod session_writer;
 mod replicas;
+mod lease;
 mod maintenance;
 mod follower;
 pub(crate) mod registry;

@@ -195,6 +195,10 @@ pub trait Store: std::fmt::Debug + Send + Sync {
         ends_at: i64,
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow>;
+    /// Stores that a server runs for so many more seconds. Returns the number of servers that do.
+    async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32>;
+    /// Deletes leases that expired before a Unix time.
+    async fn delete_leases(&self, before: i64) -> Result<()>;
     /// Deletes expired sessions, and the oldest of more than `most`.
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
 }

@@ -47,6 +47,7 @@ pub(super) async fn run(
         None => None,
     };
     let Prepared { registry, own, local } = prepare(config, given).await?;
+    let registry = registry.share_rate_limits();
     let tokens = if given.demo { demo::new_tokens(&own).await? } else { Vec::new() };
     let builder = builder(config, &registry, local).await?.server_limits(config.server);
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };

@@ -1,6 +1,8 @@
 //! Rate limits of the configuration and of settings.
 
-use crate::support::TestDirectory;
+use serde_json::json;
+
+use crate::support::{Server, TestDirectory};
 
 #[test]
 fn limits_of_the_file_apply_and_settings_override_them_without_a_restart() {
@@ -29,4 +31,43 @@ fn limits_that_cannot_be_read_are_errors() {
         failures.push(dir.run(&["migrate"]).failure());
     }
     insta::assert_debug_snapshot!(failures);
+}
+
+fn servers(server: &Server) -> Option<u32> {
+    let metrics = server.get("", "/metrics").body;
+    let line = metrics.lines().find_map(|line| line.strip_prefix("callgate_rate_limit_servers "));
+    line.unwrap_or_else(|| panic!("{metrics}")).parse().ok()
+}
+
+fn admitted(server: &Server, token: &str, method: &str) -> usize {
+    let status = |_: &usize| server.invoke(token, method, &json!({})).status;
+    let refused = (0..10).filter(|call| status(call) == 429).count();
+    10 - refused
+}
+
+#[test]
+fn servers_of_a_registry_divide_the_limits_and_keep_their_share_while_it_is_away() {
+    let dir = TestDirectory::new();
+    let limits = "metrics = true\n[limits]\ntools = \"cache.* 4/h, content.* 4/h, system.* 4/h\"\n";
+    dir.write("callgate.toml", limits);
+    let first = dir.serve(&["--demo"]);
+    assert_eq!(servers(&first), Some(1));
+    // A second demo replaces the tokens.
+    let second = dir.serve(&["--demo"]);
+    let token = second.token("admin");
+    assert_eq!(servers(&second), Some(2), "as soon as it serves");
+    first.until("it makes room", |first| servers(first) == Some(2));
+    for server in [&first, &second] {
+        assert_eq!(admitted(server, &token, "cache.rebuild"), 2);
+    }
+    std::fs::rename(dir.path("callgate-demo.db"), dir.path("aside.db")).unwrap();
+    first.until("the registry is away", |first| {
+        first.get("", "/readyz").json()["status"] == "stale"
+    });
+    assert_eq!(admitted(&first, &token, "content.article.delete"), 2, "one that changes something");
+    std::fs::rename(dir.path("aside.db"), dir.path("callgate-demo.db")).unwrap();
+    first.until("it is back", |first| first.get("", "/readyz").json()["status"] == "ready");
+    second.signal("-TERM");
+    second.wait_for_exit();
+    first.until("it has the whole limit", |first| servers(first) == Some(1));
 }

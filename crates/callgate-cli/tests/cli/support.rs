@@ -211,6 +211,8 @@ impl Server {
         let started = Instant::now();
         while !is_met(self) {
             assert!(started.elapsed() < TIMEOUT, "timed out waiting until {condition}");
+            // Stays within the rate limit.
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

@@ -448,6 +448,15 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
+        about: "Running servers, which divide the rate limits. Each renews its row until it ends.",
+        name: "callgate_servers",
+        short: "servers",
+        columns: &[required("server", NONCE), required("expires_at", TIME)],
+        key: "server",
+        indexes: &[("callgate_servers_expiry", &["expires_at"])],
+        ..TABLE
+    },
+    Table {
         about: "Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, \
                 and is kept.",
         name: "callgate_imports",

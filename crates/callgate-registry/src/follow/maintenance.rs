@@ -41,6 +41,7 @@ impl Maintenance {
         let (store, now) = (&*self.store, unix_time());
         limited(sessions::delete_expired(store, now)).await;
         limited(messages::delete_expired(store, now)).await;
+        limited(store.delete_leases(now)).await;
         limited(keys::delete_expired(store, self.max_key_age, now)).await;
     }
 }

@@ -26,6 +26,7 @@ use crate::store::Result;
 use crate::store::Store;
 
 use super::follower::Follower;
+use super::lease::Lease;
 use super::log::error_chain;
 use super::maintenance::Maintenance;
 
@@ -52,7 +53,7 @@ const FLUSHED_AT_ONCE: usize = 1_000;
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let url: DatabaseUrl = "sqlite:registry.db".parse()?;
 /// let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await?;
-/// let registry = Registry::new(Arc::new(store));
+/// let registry = Registry::new(Arc::new(store)).share_rate_limits();
 /// let gateway = Callgate::builder()
 ///     .methods(methods![get_user])
 ///     .authenticate(registry.authenticator())
@@ -72,6 +73,7 @@ pub struct Registry {
     pub(super) maker: Option<Arc<dyn UpstreamFactory>>,
     pub(super) exposure: Exposure,
     max_key_age: Option<Duration>,
+    shares_rate_limits: bool,
 }
 
 impl Registry {
@@ -85,6 +87,7 @@ impl Registry {
             maker: None,
             exposure: Exposure::default(),
             max_key_age: Some(MAX_KEY_AGE),
+            shares_rate_limits: false,
         }
     }
 
@@ -113,6 +116,13 @@ impl Registry {
     #[must_use]
     pub fn max_key_age(mut self, age: Option<Duration>) -> Self {
         self.max_key_age = age;
+        self
+    }
+
+    /// Divides the rate limits by the number of servers of this registry that do so.
+    #[must_use]
+    pub fn share_rate_limits(mut self) -> Self {
+        self.shares_rate_limits = true;
         self
     }
 
@@ -154,12 +164,18 @@ impl Registry {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
-        let tasks = [
+        let mut tasks = vec![
             tokio::spawn(follower.run()),
             tokio::spawn(look_ups.run()),
             tokio::spawn(maintenance.run()),
         ];
-        Ok(Following { tasks, store, authenticator })
+        let mut lease = None;
+        if self.shares_rate_limits {
+            let taken = Lease::take(&store, gateway.gateway()).await;
+            tasks.push(tokio::spawn(taken.clone().run()));
+            lease = Some(taken);
+        }
+        Ok(Following { tasks, store, authenticator, lease })
     }
 
     /// Creates the sections that code refers to, so that they can be granted.
@@ -173,17 +189,21 @@ impl Registry {
 #[derive(Debug)]
 #[must_use = "the registry is followed only until this is dropped"]
 pub struct Following {
-    tasks: [JoinHandle<()>; 3],
+    tasks: Vec<JoinHandle<()>>,
     store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
+    lease: Option<Lease>,
 }
 
 impl Following {
-    /// Stops following, and records pending token uses.
+    /// Stops following, records pending token uses, and ends the lease.
     pub async fn end(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         if !self.authenticator.tracker().is_away() {
             flush_uses(&*self.store, &self.authenticator).await;
+            if let Some(lease) = &self.lease {
+                lease.end().await;
+            }
         }
     }
 }

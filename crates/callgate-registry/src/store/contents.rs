@@ -42,8 +42,9 @@ impl Table {
 
 /// Returns the tables to copy.
 pub(crate) fn tables() -> Vec<Table> {
-    let is_copied =
-        |table: &&schema::Table| !matches!(table.name, "callgate_messages" | "callgate_revisions");
+    const OF_RUNNING_SERVERS: [&str; 3] =
+        ["callgate_messages", "callgate_revisions", "callgate_servers"];
+    let is_copied = |table: &&schema::Table| !OF_RUNNING_SERVERS.contains(&table.name);
     let tables = schema::TABLES.iter().filter(is_copied).map(|table| {
         let (keys, columns) = table.stored_columns();
         let columns = columns.into_iter().map(|(name, kind)| Column { name, kind }).collect();

@@ -220,6 +220,20 @@ impl Store for SqlStore {
         Ok(row)
     }
 
+    async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32> {
+        let now = retry_deadlocks(|| self.write_lease(server, seconds)).await?;
+        // After the transaction: SQL Server would wait for the rows that other servers write.
+        let count = "SELECT COUNT(*) FROM callgate_servers WHERE expires_at > {at}";
+        let row = self.rows(count, &[Value::time(now)]).await?.into_iter().next();
+        let servers = row.map(|mut row| row.int()).transpose()?.unwrap_or_default();
+        Ok(u32::try_from(servers).unwrap_or(u32::MAX))
+    }
+
+    async fn delete_leases(&self, before: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_servers WHERE expires_at < {at}";
+        self.rows(template, &[Value::time(before)]).await.map(drop)
+    }
+
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()> {
         let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
         self.rows(template, &[Value::time(now)]).await?;
@@ -236,6 +250,21 @@ impl SqlStore {
         let list = vec!["?"; digests.len()].join(", ");
         let values: Vec<Value<'_>> = digests.iter().map(Value::from).collect();
         self.read(&format!("{TOKENS} WHERE t.digest IN ({list})"), &values, read::token).await
+    }
+
+    /// Returns the time of the database.
+    async fn write_lease(&self, server: &str, seconds: i64) -> Result<i64> {
+        let mut work = self.begin(Purpose::Note).await?;
+        let now = work.number("SELECT {seconds now}", &[]).await?;
+        work.upsert(&Upsert {
+            table: "callgate_servers",
+            keys: &[("server", server.into())],
+            columns: &[("expires_at", Value::time(now.saturating_add(seconds)).into())],
+            once: &[],
+        })
+        .await?;
+        work.commit().await?;
+        Ok(now)
     }
 
     async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {

@@ -58,6 +58,7 @@ macro_rules! contract {
                 every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
                 uses_of_many_tokens_are_noted_at_once_and_never_backwards,
                 presets_insert_what_is_absent,
+                leases_count_the_servers_that_run,
                 names_and_sections_are_written_once,
                 an_import_writes_all_of_it_or_nothing,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,

@@ -30,6 +30,7 @@ const LOOKUPS: &[&str] = &[
     "callgate_sessions WHERE ends_at <= {now}",
     "callgate_messages WHERE number > 1 ORDER BY number",
     "callgate_messages WHERE posted_at < {now}",
+    "callgate_servers WHERE expires_at > {now}",
     "callgate_meta WHERE name = 'a'",
     "callgate_revisions WHERE name = 'a'",
 ];

@@ -52,7 +52,6 @@ impl Rate {
     /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that
     /// are allowed at once, for one of `servers` servers.
     pub(super) fn share(self, servers: u32) -> (u64, u64) {
-        let servers = servers.max(1);
         let interval = self.unit.nanoseconds() / u64::from(self.count);
         (interval * u64::from(servers), u64::from(self.burst.div_ceil(servers)))
     }

@@ -147,7 +147,11 @@ impl RateLimiter {
 
     /// Sets the number of servers that share the limits.
     pub(crate) fn set_servers(&self, servers: u32) {
-        self.servers.store(servers, Ordering::Relaxed);
+        self.servers.store(servers.max(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn servers(&self) -> u32 {
+        self.servers.load(Ordering::Relaxed)
     }
 
     /// Returns the number of refused requests.
@@ -163,7 +167,7 @@ impl RateLimiter {
         principal: Principal,
     ) -> Result<(), RateLimited> {
         let now = nanoseconds(self.started.elapsed());
-        let share = rate.share(self.servers.load(Ordering::Relaxed));
+        let share = rate.share(self.servers());
         let buckets = match key {
             Key::Caller(it) | Key::CallerTool(it, _) if it.is_anonymous() => &self.of_addresses,
             _ => &self.of_others,

@@ -28,4 +28,9 @@ impl Gateway {
     pub fn share_rate_limits(&self, servers: u32) {
         self.rate_limiter.set_servers(servers);
     }
+
+    /// Returns the number of servers that share the rate limits.
+    pub fn rate_limit_servers(&self) -> u32 {
+        self.rate_limiter.servers()
+    }
 }

@@ -263,3 +263,22 @@ async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted(
     assert_eq!(degraded.details, [("registry_contact_age_seconds", 12)]);
     assert_eq!(degraded.credentials_accepted_for, Duration::from_millis(47_100));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_share_of_rate_limits_stays_as_it_was_last_known() {
+    let store = Arc::new(Double::default());
+    store.set(|rows| rows.servers = 3);
+    let registry = Registry::new(Arc::clone(&store) as _).share_rate_limits();
+    let gateway = Callgate::builder().build().unwrap();
+    let _following = registry.follow(&gateway).await.unwrap();
+    let servers = || gateway.gateway().rate_limit_servers();
+    assert_eq!(servers(), 3, "before it serves");
+    for mood in [Mood::Down, Mood::Silent, Mood::NoWrites] {
+        store.set(|rows| (rows.mood, rows.servers) = (mood, 1));
+        sleep(Duration::from_mins(2)).await;
+        assert_eq!(servers(), 3, "{mood:?}");
+    }
+    store.set(|rows| (rows.mood, rows.servers) = (Mood::Well, 2));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(servers(), 2);
+}

@@ -14,6 +14,7 @@ const ONCE: &[&str] = &[
          '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef', {now})",
     "INSERT INTO callgate_sessions (nonce, number, ended, ends_at) VALUES ('a', 1, {no}, {now})",
     "INSERT INTO callgate_messages (number, session, message, posted_at) VALUES (1, 'a', '{}', {now})",
+    "INSERT INTO callgate_servers (server, expires_at) VALUES ('a', {now})",
     "INSERT INTO callgate_meta (name, value) VALUES ('a', '')",
     "INSERT INTO callgate_revisions (name, value) VALUES ('a', 1)",
 ];
@@ -50,6 +51,7 @@ const NOT_NULL: &[(&str, &[&str])] = &[
     ("callgate_keys", &["purpose", "secret", "created_at", "active_from"]),
     ("callgate_sessions", &["number", "ended", "ends_at"]),
     ("callgate_messages", &["session", "message", "posted_at"]),
+    ("callgate_servers", &["expires_at"]),
     ("callgate_meta", &["value"]),
     ("callgate_revisions", &["value"]),
 ];

@@ -475,3 +475,20 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
     let moved = Import { revision: store.revisions().await.unwrap().catalog, ..import };
     assert!(matches!(store.import(&moved).await, Err(StoreError::Conflict)));
 }
+
+pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
+    let store = &registry.store;
+    let revisions = store.revisions().await.unwrap();
+    let renew = async |server, seconds| store.renew_lease(server, seconds).await.unwrap();
+    assert_eq!(renew("a", 1_000).await, 1);
+    assert_eq!(renew("b", 2_000).await, 2);
+    assert_eq!(renew("a", 1_000).await, 2, "renewed");
+    assert_eq!(renew("b", 0).await, 1, "ended");
+    assert_eq!(renew("b", 2_000).await, 2);
+    assert_eq!(renew("c", -1_000).await, 2, "expired");
+    store.delete_leases(0).await.unwrap();
+    assert_eq!(renew("a", 1_000).await, 2);
+    store.delete_leases(i64::from(u32::MAX)).await.unwrap();
+    assert_eq!(renew("a", 1_000).await, 1);
+    assert_eq!(store.revisions().await.unwrap(), revisions, "nobody else reads anything");
+}

@@ -26,6 +26,8 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     metrics.gauge("callgate_result_bytes_limit", "Maximum of callgate_result_bytes.", limit);
     let help = "Requests that exceeded a rate limit.";
     metrics.counter("callgate_rate_limited_total", help, gateway.rate_limited());
+    let help = "Servers that share the rate limits, with this one.";
+    metrics.gauge("callgate_rate_limit_servers", help, gateway.rate_limit_servers());
     let mut each = |name, kind, help, value: fn(&UpstreamState) -> u64| {
         metrics.family(name, kind, help);
         for one in &upstreams {
