@@ -5,7 +5,7 @@
 
 mod options;
 mod failure;
-mod receive;
+pub(crate) mod receive;
 mod send;
 mod session;
 pub(crate) mod reply;

@@ -134,6 +134,130 @@ pub fn sse(input: &[u8]) {
     assert_eq!(whole.retry(), pieces.retry());
 }
 
+/// The body and the query of REST requests.
+#[cfg(feature = "http")]
+pub fn rest(text: &str) {
+    use crate::transport::http::parsers::{invoke_request, query_parameter};
+    let plain: Result<serde_json::Value, _> = serde_json::from_str(text);
+    if let (Some((name, arguments)), Ok(plain)) = (invoke_request(text), &plain) {
+        assert_eq!(plain.get("name").and_then(|name| name.as_str()), Some(&*name), "{text}");
+        let arguments: Result<serde_json::Value, _> = serde_json::from_str(arguments.get());
+        assert_eq!(plain.get("arguments"), arguments.ok().as_ref(), "{text}");
+    }
+    if let Ok(uri) = format!("/mcp/tools/list?{text}").parse() {
+        let _ = query_parameter(&uri, "cursor");
+    }
+    if let Some(decoded) = crate::wire::percent::decoded(text) {
+        assert!(decoded.len() <= text.len(), "{text}");
+    }
+}
+
+/// `Accept`, and the headers of proxies: what a client sends never becomes its address.
+#[cfg(feature = "http")]
+pub fn http_headers(text: &str) {
+    use std::net::IpAddr;
+
+    use axum::http::{HeaderName, HeaderValue, Request};
+
+    use crate::transport::http::parsers::{AcceptedTypes, client_address};
+    use crate::transport::http::{ForwardedHeader, HttpOptions};
+    const CLIENT: &str = "192.0.2.7";
+    let Ok(value) = HeaderValue::from_str(text) else { return };
+    let (mut parts, ()) = Request::new(()).into_parts();
+    parts.headers.insert("accept", value.clone());
+    let accepted = AcceptedTypes::of(&parts.headers);
+    assert!(accepted.json || accepted.stream, "{text}");
+    assert!(accepted.stream || !accepted.stream_first, "{text}");
+    let address = |text: &str| text.parse::<IpAddr>().ok();
+    let (proxy, client) = (address("10.0.0.1"), address(CLIENT));
+    for (header, name) in [
+        (ForwardedHeader::XForwardedFor, "x-forwarded-for"),
+        (ForwardedHeader::Forwarded, "forwarded"),
+    ] {
+        let trusted_proxies = "10.0.0.0/8".parse().into_iter().collect();
+        let options =
+            HttpOptions { trusted_proxies, forwarded_header: header, ..HttpOptions::default() };
+        let is_standard = header == ForwardedHeader::Forwarded;
+        let own = if is_standard { format!("for={CLIENT}") } else { CLIENT.to_owned() };
+        parts.headers.clear();
+        parts.headers.insert(name, value.clone());
+        assert_eq!(client_address(&parts, client, &options), client, "{text}");
+        // The proxy adds a header, or an element to the header of the client.
+        parts
+            .headers
+            .extend(HeaderValue::from_str(&own).map(|own| (HeaderName::from_static(name), own)));
+        assert_eq!(client_address(&parts, proxy, &options), client, "{text}");
+        let mut added = vec![format!("{text}, {own}")];
+        if is_standard && !text.contains(['"', '\\']) {
+            added.push(format!("{own};host=\"{text}\""));
+        }
+        for value in added {
+            let Ok(value) = HeaderValue::from_str(&value) else { continue };
+            parts.headers.insert(name, value);
+            let found = client_address(&parts, proxy, &options);
+            assert!(found == client || found == proxy, "{text}");
+        }
+    }
+}
+
+/// Arguments of a call. Accepted ones have the declared types, and no key twice.
+pub fn arguments(text: &str) {
+    use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
+    static PLAN: std::sync::LazyLock<Option<CompiledInput>> = std::sync::LazyLock::new(|| {
+        let schema = br#"{"type":"object","required":["id"],"additionalProperties":false,
+            "properties":{"id":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}},
+            "sort":{"anyOf":[{"enum":["a","b"]},{"type":"null"}],"default":"a"}}}"#;
+        CompiledInput::compile(schema).ok()
+    });
+    let (Some(plan), Ok(raw)) = (&*PLAN, serde_json::from_str(text)) else { return };
+    for (style, null_is_absent) in
+        [(ParamStyle::Named, false), (ParamStyle::Named, true), (ParamStyle::Positional, true)]
+    {
+        let Ok(params) = plan.params(Some(raw), ParamFormat { style, null_is_absent }) else {
+            continue;
+        };
+        let params = crate::wire::strict_json::value(params.get()).unwrap_or_default();
+        let (id, sort) = match style {
+            ParamStyle::Named => (params.get("id"), params.get("sort")),
+            ParamStyle::Positional => (params.get(0), params.get(2)),
+        };
+        assert!(id.is_some_and(serde_json::Value::is_number), "{text} became {params}");
+        let is_sort = |sort: &serde_json::Value| sort.is_null() || sort == "a" || sort == "b";
+        assert!(sort.is_none_or(is_sort), "{text} became {params}");
+    }
+}
+
+/// Lines of a client of the bridge, and the ids of those that are too long.
+#[cfg(feature = "bridge")]
+pub fn bridge_lines(input: &[u8]) {
+    use futures_util::FutureExt as _;
+
+    use crate::bridge::receive::message::{ClientMessage, ids_of_rejected, parse_server_message};
+    use crate::bridge::receive::truncated_id::truncated_id;
+    use crate::wire::lines::{Line, read_line};
+    const LIMIT: usize = 200;
+    let mut rest = input;
+    while let Some(Ok(line)) = read_line(&mut rest, LIMIT).now_or_never() {
+        let ids = match line {
+            Line::End => return,
+            Line::TooLong(ends) => truncated_id(&ends).into_iter().collect(),
+            Line::Text(line) => {
+                assert!(line.len() <= LIMIT);
+                let text = String::from_utf8_lossy(&line).into_owned();
+                let _ = parse_server_message(&text);
+                match ClientMessage::parse(&line.into()) {
+                    Ok(ClientMessage::Request(request)) => request.ids,
+                    Ok(ClientMessage::OneWay(message)) => message.cancels.into_iter().collect(),
+                    Err(_) => ids_of_rejected(&text),
+                }
+            }
+        };
+        for id in ids {
+            assert!(serde_json::from_str::<&serde_json::value::RawValue>(id.as_json()).is_ok());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +266,8 @@ mod tests {
 
     #[test]
     fn the_corpora_have_no_findings() {
-        let targets: [(&str, Target); 5] = [
+        let targets: [(&str, Target); 6] = [
+            ("arguments", arguments),
             ("classify", classified),
             ("cursors", cursors),
             ("envelope", envelope),
@@ -153,6 +278,24 @@ mod tests {
             for bytes in corpus(name) {
                 target(&String::from_utf8_lossy(&bytes));
             }
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_corpora_of_http_have_no_findings() {
+        for (name, target) in [("rest", rest as Target), ("http_headers", http_headers)] {
+            for bytes in corpus(name) {
+                target(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    #[cfg(feature = "bridge")]
+    #[test]
+    fn the_corpus_of_lines_has_no_findings() {
+        for bytes in corpus("bridge_lines") {
+            bridge_lines(&bytes);
         }
     }
 

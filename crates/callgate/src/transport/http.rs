@@ -64,6 +64,14 @@ pub use endpoints::metrics::MetricsWriter;
 pub use readiness::{Degraded, Readiness, ReadinessCheck};
 pub use server::{ServerLimits, serve, shutdown_signal};
 
+/// Parsers of requests, for fuzzing.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod parsers {
+    pub(crate) use super::client_address::client_address;
+    pub(crate) use super::endpoints::mcp::AcceptedTypes;
+    pub(crate) use super::endpoints::rest::{invoke_request, query_parameter};
+}
+
 const TOO_MANY_CONNECTIONS: &str = "this server has too many connections; try again later";
 
 /// Options of the HTTP endpoints.

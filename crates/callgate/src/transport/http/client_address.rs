@@ -26,7 +26,7 @@ pub enum ForwardedHeader {
 /// This is the peer of the connection. If that is one of the trusted proxies, it is the last address in
 /// their header that is not of a trusted proxy: addresses before it are set by the client. The other
 /// header is ignored, since proxies pass on what they do not set.
-pub(super) fn client_address(
+pub(crate) fn client_address(
     parts: &Parts,
     peer: Option<IpAddr>,
     options: &HttpOptions,
@@ -59,13 +59,33 @@ fn forwarded(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>
         ForwardedHeader::Forwarded => (FORWARDED, true),
     };
     let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
-    let hops = values.flat_map(|value| value.split(','));
-    hops.map(|hop| if is_standard { address(for_parameter(hop)?) } else { address(hop) }).collect()
+    if is_standard {
+        let elements = values.flat_map(|value| split_unquoted(value, ','));
+        elements.map(|element| address(for_parameter(element)?)).collect()
+    } else {
+        values.flat_map(|value| value.split(',')).map(address).collect()
+    }
+}
+
+/// Splits a text at a separator that is not in a quoted string: `host="a,for=1.2.3.4"` comes from the client.
+fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |character| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match character {
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        character == separator && !is_quoted
+    })
 }
 
 /// Returns the value of `for` in an element of `Forwarded` (RFC 7239).
 fn for_parameter(element: &str) -> Option<&str> {
-    element.split(';').find_map(|pair| {
+    split_unquoted(element, ';').find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case("for").then_some(value)
     })
@@ -107,7 +127,7 @@ mod tests {
 
     #[test]
     fn headers_count_only_from_trusted_proxies_and_from_the_last_on() {
-        let cases: [(&str, Headers, &str); 11] = [
+        let cases: [(&str, Headers, &str); 13] = [
             ("192.0.2.1", &[("x-forwarded-for", "198.51.100.1")], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
@@ -128,7 +148,9 @@ mod tests {
                 "2001:db8::7",
             ),
             ("::1", &[("forwarded", "for=_hidden")], "::1"),
-            ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6\"")], "::1"),
+            ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6\"")], "9.9.9.9"),
+            ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6;x=\"")], "9.9.9.9"),
+            ("::1", &[("forwarded", "host=\"\\\";for=6.6.6.6;x=\";for=9.9.9.9")], "9.9.9.9"),
             (
                 "10.0.0.1",
                 &[("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "198.51.100.1")],

@@ -185,16 +185,16 @@ async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share
 
 /// The response types that the client accepts.
 #[derive(Debug, Clone, Copy)]
-struct AcceptedTypes {
-    json: bool,
-    stream: bool,
+pub(crate) struct AcceptedTypes {
+    pub(crate) json: bool,
+    pub(crate) stream: bool,
     /// Whether it lists `text/event-stream` first.
-    stream_first: bool,
+    pub(crate) stream_first: bool,
 }
 
 impl AcceptedTypes {
     /// Reads `Accept`. Defaults to JSON if it is missing or names neither type.
-    fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         // The value that nearly all clients send.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
             return Self { json: true, stream: true, stream_first: false };

@@ -78,7 +78,7 @@ struct InvokeRequest<'a> {
 
 impl<'a> InvokeRequest<'a> {
     fn parse(body: &'a str) -> Result<Self, HttpError> {
-        let members = match strict_json::members(body) {
+        let members = match strict_json::few_members(body) {
             Ok(members) => members,
             // JSON, but not an object, so the name is missing.
             Err(_) if is_other_json(body) => return Err(HttpError::MissingParameter("name")),
@@ -97,6 +97,11 @@ impl<'a> InvokeRequest<'a> {
             .ok_or(HttpError::MissingParameter("arguments"))?;
         Ok(Self { name, arguments })
     }
+}
+
+#[cfg(any(test, fuzzing))]
+pub(crate) fn invoke_request(body: &str) -> Option<(Cow<'_, str>, &RawValue)> {
+    InvokeRequest::parse(body).ok().map(|request| (request.name, request.arguments))
 }
 
 fn is_other_json(body: &str) -> bool {
