@@ -175,8 +175,13 @@ impl Catalog {
     /// Returns the requirement of a tool.
     pub fn requirement(&self, entry: &Entry) -> &Requirement {
         // An entry of another catalog may have an unknown index.
+        self.requirements.get(entry.requirement as usize).unwrap_or_else(|| Self::closed())
+    }
+
+    /// Returns a requirement that no caller satisfies.
+    pub(crate) fn closed() -> &'static Requirement {
         static CLOSED: LazyLock<Requirement> = LazyLock::new(Requirement::closed);
-        self.requirements.get(entry.requirement as usize).unwrap_or(&CLOSED)
+        &CLOSED
     }
 
     /// Returns the check schema.

@@ -7,8 +7,8 @@ use crate::gateway::snapshot::FoundTool;
 use crate::model::method::Safety;
 use crate::upstream::{CallError, CallFailure};
 
-/// Maximum length of a requested id in the log.
-const MAX_LOGGED_ID: usize = 255;
+/// Maximum length of a requested id in the log and in the error.
+const MAX_SHOWN_ID: usize = 255;
 
 impl Gateway {
     /// Finds a tool that the caller may use.
@@ -55,24 +55,30 @@ impl Gateway {
             ToolRef::Id(id) => catalog.by_id(id),
             ToolRef::Name(name) => catalog.by_name(name),
         };
-        let decision = match entry {
-            Some(entry) if catalog.requirement(entry).allows(&caller.grants) => {
-                match snapshot.visibility.check(caller, entry.upstream(), entry.id().as_str()) {
-                    Ok(()) => return Ok(entry),
-                    Err(decision) => decision,
-                }
-            }
-            Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),
-            None => match (tool, catalog.by_id(tool.as_str())) {
-                (ToolRef::Name(_), Some(entry)) => {
-                    format!("denied: over MCP this method is called `{}`", entry.name())
-                }
-                _ => "denied: no such method".to_owned(),
-            },
+        // Both take the same steps: an unknown tool is decided like one that nobody may use.
+        let requirement = match entry {
+            Some(entry) => catalog.requirement(entry),
+            None => Catalog::closed(),
         };
-        let method: String = tool.as_str().chars().take(MAX_LOGGED_ID).collect();
-        tracing::info!(caller = caller.name(), method, decision, "access denied");
-        Err(NotFound(tool.as_str().to_owned()))
+        let mut by_service = None;
+        if let Some(entry) = entry.filter(|_| requirement.allows(&caller.grants)) {
+            match snapshot.visibility.check(caller, entry.upstream(), entry.id().as_str()) {
+                Ok(()) => return Ok(entry),
+                Err(decision) => by_service = Some(decision),
+            }
+        }
+        let by_grants = requirement.decide(&caller.grants).to_string();
+        let by_id = catalog.by_id(tool.as_str());
+        let decision = match (entry, by_id) {
+            (Some(_), _) => by_service.unwrap_or(by_grants),
+            (None, Some(entry)) => {
+                format!("denied: over MCP this method is called `{}`", entry.name())
+            }
+            (None, None) => "denied: no such method".to_owned(),
+        };
+        let method: String = tool.as_str().chars().take(MAX_SHOWN_ID).collect();
+        tracing::info!(caller = caller.name(), method = &*method, decision, "access denied");
+        Err(NotFound(method))
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod authentication;
 mod connections;
+mod denied_timing;
 mod describe;
 mod discarded_bodies;
 mod invoke;
