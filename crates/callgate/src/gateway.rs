@@ -4,6 +4,7 @@ pub(crate) mod settings;
 mod snapshot;
 pub(crate) mod visibility;
 mod authorize;
+mod blocking_checks;
 mod list;
 mod rate_limit;
 pub(crate) mod openrpc;
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::access::{Caller, RateLimiter, RateLimits, Shares};
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
+use crate::model::arguments::{CompiledInput, InputCache, ParamFormat, ParamStyle};
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -42,6 +43,7 @@ use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
 
 pub use as_caller::AsCaller;
+pub(crate) use blocking_checks::BlockingChecks;
 pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
@@ -68,6 +70,7 @@ pub struct Gateway {
     plans: InputCache,
     documents: DocumentCache,
     resource_texts: ResourceTexts,
+    pub(crate) checks: BlockingChecks,
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Shares>,
@@ -134,6 +137,7 @@ impl Gateway {
             plans: InputCache::default(),
             documents: DocumentCache::default(),
             resource_texts: ResourceTexts::default(),
+            checks: BlockingChecks::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             budget: Shares::new(DEFAULT_IN_FLIGHT_BYTES),
@@ -337,7 +341,7 @@ impl Gateway {
                 return Err(batch_full());
             }
             let upstream = tool.upstream(entry);
-            let params = self.params(tool, entry, upstream, arguments)?;
+            let params = self.params(tool, entry, arguments, caller).await?;
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
             let (safety, reservation) =
@@ -373,23 +377,41 @@ impl Gateway {
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
         let Some(entry) = tool.entry() else { return Ok(()) };
-        self.params(&tool, entry, tool.upstream(entry), arguments).map(drop)
+        let (plan, format) = self.plan(&tool, entry)?;
+        Ok(plan.params(arguments, format).map(drop)?)
     }
 
     /// Checks the arguments and converts them to the upstream's parameters.
-    fn params<'a>(
+    async fn params<'a>(
         &self,
         tool: &FoundTool,
         entry: &Entry,
-        upstream: Option<&dyn Upstream>,
         arguments: Option<&'a RawValue>,
+        caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
+        let (plan, format) = self.plan(tool, entry)?;
+        match arguments {
+            Some(large) if !BlockingChecks::is_inline(caller, large.get().len()) => {
+                let large = large.to_owned();
+                let check = move || plan.params(Some(&large), format).map(Cow::into_owned);
+                Ok(Cow::Owned(self.checks.run(caller, check).await??))
+            }
+            arguments => Ok(plan.params(arguments, format)?),
+        }
+    }
+
+    fn plan(
+        &self,
+        tool: &FoundTool,
+        entry: &Entry,
+    ) -> Result<(Arc<CompiledInput>, ParamFormat), CallError> {
+        let upstream = tool.upstream(entry);
         let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
         let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);
         let plan = self.plans.get(&entry.plan, || tool.catalog().check_schema(entry));
         let plan = plan.map_err(CallError::failed)?;
-        Ok(plan.params(arguments, ParamFormat { style, null_is_absent })?)
+        Ok((plan, ParamFormat { style, null_is_absent }))
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::model::method::DefinitionError;
 use crate::model::schema::validator::{compile, compile_property};
-use crate::model::schema::walk::references;
+use crate::model::schema::walk::{for_each_schema, references};
 use crate::model::schema::{REST_PARAM, WIRE_NAME};
 use crate::wire::strict_json;
 
@@ -27,10 +27,12 @@ pub use problem::ArgumentsError;
 
 /// Maximum number of compiled schemas; one takes about 4 KiB.
 const MAX_PLANS: u64 = 10_000;
-/// Maximum size of arguments whose errors are reported in detail, in bytes. The validator collects the
-/// errors of every branch of a union, so that a small call with large arguments or a recursive schema could
-/// take minutes and gigabytes. Finding out that arguments are invalid is always fast.
+/// Maximum size of arguments whose errors are reported in detail, in bytes.
 const MAX_EXPLAINED: usize = 16 * 1024;
+/// Maximum number of values in the arguments times subschemas for which errors are reported in detail. The
+/// validator collects the errors of every branch of a union before it returns the first, so that a small
+/// call could take minutes and gigabytes. Finding out that arguments are invalid is much faster.
+const MAX_ERRORS: usize = 20_000;
 
 /// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -84,7 +86,8 @@ pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
     schema: Value,
-    is_recursive: bool,
+    /// Number of subschemas; `None` if one refers to another.
+    subschemas: Option<usize>,
     /// One validator per parameter, compiled on first use.
     property_validators: OnceLock<Vec<(String, jsonschema::Validator)>>,
 }
@@ -182,7 +185,7 @@ impl CompiledInput {
         Ok(Self {
             params: params.collect(),
             validator: compile(&schema)?,
-            is_recursive: !references(&schema).is_empty(),
+            subschemas: subschemas(&schema),
             schema,
             property_validators: OnceLock::new(),
         })
@@ -307,7 +310,10 @@ impl CompiledInput {
         if self.validator.is_valid(&object) {
             return Ok(());
         }
-        if !self.is_recursive && size <= MAX_EXPLAINED {
+        let is_explained = self.subschemas.is_some_and(|subschemas| {
+            size <= MAX_EXPLAINED && subschemas.saturating_mul(count(&object)) <= MAX_ERRORS
+        });
+        if is_explained {
             let errors = self.validator.iter_errors(&object);
             return Err(ArgumentsError::from_validation(errors, |name| !self.is_required(name)));
         }
@@ -403,6 +409,21 @@ impl CompiledInput {
         }
         text.push(']');
         Ok(text)
+    }
+}
+
+fn subschemas(schema: &Value) -> Option<usize> {
+    let mut subschemas = 0;
+    for_each_schema(schema, &mut |_| subschemas += 1);
+    references(schema).is_empty().then_some(subschemas)
+}
+
+/// Returns the number of values in a value.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
+        _ => 1,
     }
 }
 

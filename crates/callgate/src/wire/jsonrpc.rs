@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::wire::strict_json;
+use crate::wire::{shortened, strict_json};
 
 /// -32700
 pub const PARSE_ERROR: i64 = -32700;
@@ -171,10 +171,11 @@ pub(crate) fn object_error(body: &str, error: serde_json::Error) -> EnvelopeErro
     }
     let problem = error.to_string();
     let duplicate = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
-    EnvelopeError::Invalid(match duplicate {
-        Some((key, place)) => format!("the key {key} is duplicated at {place}").into(),
-        None => problem.into(),
-    })
+    let problem = match duplicate {
+        Some((key, place)) => format!("the key {key} is duplicated at {place}"),
+        None => problem,
+    };
+    EnvelopeError::Invalid(shortened(problem).into())
 }
 
 /// The error object of a JSON-RPC reply.

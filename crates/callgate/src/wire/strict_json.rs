@@ -7,9 +7,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
+
+use crate::wire::shortened;
+
+/// Maximum number of members of an object that has few in every honest request.
+const MAX_FEW: usize = 64;
 
 /// Parses a value.
 pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
@@ -27,18 +32,37 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
+/// Like [`members`], but only of the names that are `wanted`: others cost no memory.
+pub(crate) fn members_named(
+    text: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(NamedMembers(wanted))?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+/// Like [`members`], for an object that has at most [`MAX_FEW`].
+pub(crate) fn few_members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(Members { max: MAX_FEW })?;
+    deserializer.end()?;
+    Ok(members)
+}
+
 /// Like [`members`], for use in a `Deserialize` implementation.
 pub(crate) fn read_members<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<(Cow<'de, str>, &'de RawValue)>, D::Error> {
-    deserializer.deserialize_map(Members)
+    deserializer.deserialize_map(Members { max: usize::MAX })
 }
 
-/// Returns the error message without line and column, which are wrong for a part of a body.
+/// Returns the error message, cut and without line and column, which are wrong for a part of a body.
 pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+    shortened(text.strip_suffix(&place).unwrap_or(&text).to_owned())
 }
 
 /// Returns the text of a JSON string.
@@ -117,7 +141,32 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-struct Members;
+/// Collects the members with wanted names.
+struct NamedMembers<F>(F);
+
+impl<'de, F: Fn(&str) -> bool> Visitor<'de> for NamedMembers<F> {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(Key(key)) = map.next_key()? {
+            if (self.0)(&key) {
+                members.push((key, map.next_value()?));
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(members)
+    }
+}
+
+struct Members {
+    max: usize,
+}
 
 impl<'de> Visitor<'de> for Members {
     type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
@@ -137,6 +186,9 @@ impl<'de> Visitor<'de> for Members {
             };
             if twice {
                 return Err(duplicate(&key));
+            }
+            if members.len() == self.max {
+                return Err(Error::custom(format_args!("more than {} members", self.max)));
             }
             members.push((key, map.next_value()?));
             if seen.is_none() && members.len() > 16 {
@@ -170,6 +222,20 @@ mod tests {
         keys.push("\"k50\":1".to_owned());
         let text = format!("{{{}}}", keys.join(","));
         assert!(members(&text).unwrap_err().to_string().contains("`k50` is duplicated"));
+    }
+
+    #[test]
+    fn members_are_limited_or_selected() {
+        let object = |count: usize| {
+            let keys: Vec<String> = (0..count).map(|n| format!("\"k{n}\":{n}")).collect();
+            format!("{{{}}}", keys.join(","))
+        };
+        assert_eq!(few_members(&object(64)).unwrap().len(), 64);
+        let error = few_members(&object(65)).unwrap_err();
+        assert!(error.to_string().starts_with("more than 64 members"), "{error}");
+        let text = object(1000);
+        let named = members_named(&text, |name| ["k7", "k999"].contains(&name)).unwrap();
+        assert_eq!(named.iter().map(|(_, raw)| raw.get()).collect::<Vec<_>>(), ["7", "999"]);
     }
 
     #[test]

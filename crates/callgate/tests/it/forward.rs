@@ -19,7 +19,7 @@ mod metrics;
 mod oauth;
 mod recorded;
 mod retries;
-mod secrets;
+pub(crate) mod secrets;
 mod shares;
 mod tokens;
 mod transports;

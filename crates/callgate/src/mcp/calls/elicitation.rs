@@ -303,7 +303,7 @@ impl RequestState {
 
 pub(crate) fn responses(request: &McpRequest<'_>) -> Result<Option<Answers>, McpError> {
     let Some(raw) = request.params.get("inputResponses") else { return Ok(None) };
-    let Ok(members) = strict_json::members(raw.get()) else {
+    let Ok(members) = strict_json::few_members(raw.get()) else {
         return Err(McpError::invalid_params("`inputResponses` must be an object"));
     };
     let answers = members.into_iter().map(|(key, raw)| (key.into_owned(), raw.to_owned()));

@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::pagination::ListItem as _;
+use super::prompts::string_map;
 use super::{prompts, resources};
 use crate::access::Caller;
 use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext, Resource, Services};
@@ -94,10 +96,10 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
         name: String,
         value: String,
     }
-    #[derive(Deserialize, Default)]
-    struct Others {
-        #[serde(default)]
-        arguments: BTreeMap<String, String>,
+    #[derive(Deserialize)]
+    struct Others<'a> {
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
     }
     let RequestContext { mcp, request, negotiated, .. } = context;
     let Some(completion) = mcp.services.completion.clone() else {
@@ -105,11 +107,15 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
     };
     let reference: CompletionReference = required(request, "ref")?;
     let Argument { name, value } = required(request, "argument")?;
-    let others = match request.params.get("context") {
-        Some(_) => required(request, "context")?,
-        None => Others::default(),
+    let arguments = match request.params.get("context") {
+        Some(_) => required::<Others<'_>>(request, "context")?.arguments,
+        None => None,
     };
-    let argument = CompletionRequest { reference, name, value, arguments: others.arguments };
+    let arguments =
+        arguments.map_or_else(|| Some(BTreeMap::new()), string_map).ok_or_else(|| {
+            McpError::invalid_params("`context`: `arguments` must be an object of strings")
+        })?;
+    let argument = CompletionRequest { reference, name, value, arguments };
     let (services, revision) = (mcp.services.clone(), negotiated.revision);
     let run = move |context: Context| async move {
         if !is_listed(&services, &context.caller, &argument.reference).await? {
@@ -147,10 +153,7 @@ async fn is_listed(
     }
 }
 
-fn required<T: serde::de::DeserializeOwned>(
-    request: &McpRequest<'_>,
-    name: &str,
-) -> Result<T, McpError> {
+fn required<'a, T: Deserialize<'a>>(request: &McpRequest<'a>, name: &str) -> Result<T, McpError> {
     let Some(raw) = request.params.get(name) else {
         return Err(McpError::invalid_params(format!("`{name}` is missing")));
     };

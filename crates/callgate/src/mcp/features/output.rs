@@ -12,7 +12,7 @@ use crate::model::schema::validator::compile;
 const MAX_VALIDATORS: u64 = 10_000;
 
 /// Validators by output schema, compiled on first use.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OutputChecks {
     cache: Cache<Bytes, Arc<jsonschema::Validator>>,
 }

@@ -182,9 +182,9 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     context.run_about(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
-/// Reads an object of strings without duplicate keys.
-fn string_map(object: &RawValue) -> Option<BTreeMap<String, String>> {
-    let members = strict_json::members(object.get()).ok()?;
+/// Reads an object of few strings without duplicate keys.
+pub(super) fn string_map(object: &RawValue) -> Option<BTreeMap<String, String>> {
+    let members = strict_json::few_members(object.get()).ok()?;
     let text = |(name, raw): (Cow<'_, str>, &RawValue)| {
         Some((name.into_owned(), strict_json::text(raw)?.into_owned()))
     };

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::pagination;
 use crate::catalog::listing::PageLimit;
-use crate::gateway::{CallResult, FoundTool, ToolRef};
+use crate::gateway::{BlockingChecks, CallResult, FoundTool, ToolRef};
 use crate::mcp::calls::{elicitation, notifier};
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
@@ -115,8 +115,8 @@ impl ToolCall {
         match mcp.gateway.invoke(&self.tool, caller, arguments, &client).await {
             Ok(CallResult { value, reservation }) => {
                 let message = match value {
-                    CallOutput::Json(result) => self.json_result(&result),
-                    CallOutput::Content(content) => self.content_result(content),
+                    CallOutput::Json(result) => self.json_result(&result).await,
+                    CallOutput::Content(content) => self.content_result(content).await,
                 };
                 match reservation.at_least(message.len()) {
                     Ok(()) => message.holding(reservation).into(),
@@ -131,7 +131,7 @@ impl ToolCall {
     }
 
     /// Writes a result whose content the method chose.
-    fn content_result(&self, content: ToolContent) -> EncodedMessage {
+    async fn content_result(&self, content: ToolContent) -> EncodedMessage {
         let ToolContent { content, structured_content, is_error } = content;
         let revision = self.context.negotiated.revision;
         let mut writer = self.context.result(200);
@@ -140,7 +140,7 @@ impl ToolCall {
         match structured_content {
             Some(value) => {
                 let json = value.to_string();
-                match self.structured(&json) {
+                match self.structured(&json).await {
                     Ok(structured) => structured.write(&json, &mut writer),
                     Err(problem) => return self.error_result(&problem, Some(&json)),
                 }
@@ -159,9 +159,9 @@ impl ToolCall {
         self.context.finish(writer)
     }
 
-    fn json_result(&self, result: &RawValue) -> EncodedMessage {
+    async fn json_result(&self, result: &RawValue) -> EncodedMessage {
         let compact = compact(result.get());
-        let structured = match self.structured(&compact) {
+        let structured = match self.structured(&compact).await {
             Ok(structured) => structured,
             Err(problem) => return self.error_result(&problem, Some(&compact)),
         };
@@ -175,7 +175,7 @@ impl ToolCall {
     ///
     /// Fails if it does not match the declared output schema: the client would reject the whole result, with a less
     /// helpful message.
-    fn structured(&self, result: &str) -> Result<Structured, String> {
+    async fn structured(&self, result: &str) -> Result<Structured, String> {
         let structured = self.declared_output();
         let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
             return Ok(Structured::No);
@@ -184,7 +184,16 @@ impl ToolCall {
             return Ok(structured);
         }
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
-        self.context.mcp.outputs.check(&schema, result).map_err(|problem| {
+        let CallContext { mcp, caller, .. } = &self.context;
+        let checked = if BlockingChecks::is_inline(caller, result.len()) {
+            mcp.outputs.check(&schema, result)
+        } else {
+            let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
+            let check = move || outputs.check(&schema, &result);
+            let checked = mcp.gateway.checks.run(caller, check).await;
+            checked.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        checked.map_err(|problem| {
             tracing::warn!(method = %entry.id(), problem, "a result does not match its output schema");
             format!("The method ran, but its result does not match its output schema: {problem}")
         })?;

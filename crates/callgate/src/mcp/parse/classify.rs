@@ -197,10 +197,14 @@ fn legacy_only(version: &str, newest: Revision) -> McpError {
     McpError::bad_request(INVALID_REQUEST, message)
 }
 
+/// Maximum number of characters of an unknown revision that are repeated.
+const MAX_VERSION: usize = 100;
+
 fn unsupported(version: &str, newest: Revision) -> McpError {
     // Without legacy revisions: a client would send the same request with one of them.
     let modern = newest.and_older().filter(|revision| revision.is_modern());
     let supported: Vec<&str> = modern.map(Revision::as_str).collect();
+    let version: String = version.chars().take(MAX_VERSION).collect();
     let message = format!("Unsupported protocol version {version}");
     let data = json!({"supported": supported, "requested": version});
     McpError::bad_request(UNSUPPORTED_VERSION, message).with_data(data)

@@ -1,13 +1,15 @@
 //! `Mcp-Param-*`: the arguments that a modern client repeats in headers must equal those of the body, because a proxy
 //! may have decided by the headers.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::classify::mismatch;
 use super::headers::{Header, Headers, decode};
 use crate::mcp::McpError;
 use crate::model::tool::HeaderParam;
-use crate::wire::strict_json::{members, text};
+use crate::wire::strict_json::{members_named, text};
 
 /// Compares arguments with their headers.
 pub(crate) fn check(
@@ -15,8 +17,10 @@ pub(crate) fn check(
     arguments: Option<&RawValue>,
     headers: &dyn Headers,
 ) -> Result<(), McpError> {
+    let is_used = |name: &str| params.iter().flat_map(|it| &it.path).any(|it| **it == *name);
+    let mut parsed = Vec::new();
     for HeaderParam { header, path } in params {
-        let argument = argument_at(arguments, path);
+        let argument = arguments.and_then(|it| argument_at(&mut parsed, it, path, is_used));
         match (argument, headers.header(header)) {
             (None, Header::Absent) => {}
             (None, _) => return Err(mismatch(header, "is present, but its argument is not")),
@@ -34,11 +38,24 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// Objects in the arguments, which can be large, by their paths: each is parsed once.
+type ParsedObjects<'a, 'p> = Vec<(&'p [Box<str>], Vec<(Cow<'a, str>, &'a RawValue)>)>;
+
 /// Returns the argument unless it is absent or null.
-fn argument_at<'a>(arguments: Option<&'a RawValue>, path: &[Box<str>]) -> Option<&'a RawValue> {
-    let mut at = arguments?;
-    for name in path {
-        (_, at) = members(at.get()).ok()?.into_iter().find(|(known, _)| **known == **name)?;
+fn argument_at<'a, 'p>(
+    parsed: &mut ParsedObjects<'a, 'p>,
+    arguments: &'a RawValue,
+    path: &'p [Box<str>],
+    is_used: impl Fn(&str) -> bool,
+) -> Option<&'a RawValue> {
+    let mut at = arguments;
+    for (depth, name) in path.iter().enumerate() {
+        let parent = path.get(..depth)?;
+        if !parsed.iter().any(|(known, _)| *known == parent) {
+            parsed.push((parent, members_named(at.get(), &is_used).unwrap_or_default()));
+        }
+        let (_, object) = parsed.iter().find(|(known, _)| *known == parent)?;
+        at = object.iter().find(|(known, _)| **known == **name)?.1;
     }
     (at.get() != "null").then_some(at)
 }

@@ -10,6 +10,7 @@ use crate::upstream::Capability;
 use crate::wire::jsonrpc::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
 };
+use crate::wire::shortened;
 
 /// Error code: the client did not declare a required capability.
 pub const MISSING_CAPABILITY: i64 = -32021;
@@ -82,9 +83,9 @@ impl McpError {
         Self { error: Box::new(error), ..Self::new(200, 0, "") }
     }
 
-    /// Creates an error.
+    /// Creates an error. A message that repeats a long text of the client is cut.
     pub fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
-        let error = Box::new(RpcError::new(code, message));
+        let error = Box::new(RpcError::new(code, shortened(message.into())));
         Self { status, id: None, error, is_for_notification: false, retry_after: None }
     }
 

@@ -5,7 +5,7 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::wire::strict_json;
+use crate::wire::{shortened, strict_json};
 
 /// Maximum number of problems per error.
 const MAX_PROBLEMS: usize = 8;
@@ -24,7 +24,7 @@ impl ArgumentsError {
     }
 
     pub(crate) fn one(problem: String) -> Self {
-        Self(vec![problem])
+        Self(vec![shortened(problem)])
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]

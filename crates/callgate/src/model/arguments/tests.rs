@@ -303,3 +303,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn errors_of_many_values_in_many_alternatives_are_reported_briefly() {
+    let alternatives = |of: &dyn Fn(usize) -> Value| (0..50).map(of).collect::<Value>();
+    let inner = |_| {
+        let inner = alternatives(&|n| json!({"type": "object", "required": [format!("k{n}")]}));
+        json!({"type": "array", "items": {"anyOf": inner}})
+    };
+    let schema = json!({"properties": {
+        "values": {"type": "array", "items": {"anyOf": alternatives(&inner)}},
+    }});
+    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    // Detailed errors of 8 KiB would take seconds and gigabytes.
+    for (count, expected) in [
+        (1, "argument `values.0`: array matches none of the alternatives"),
+        (4000, "argument `values` does not match its schema, found array"),
+    ] {
+        let arguments = json!({"values": [vec![1; count]]}).to_string();
+        let problem = sent(&plan, &arguments, ParamStyle::Named).unwrap_err();
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+}

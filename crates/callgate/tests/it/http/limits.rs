@@ -1,11 +1,14 @@
 //! What a client can send and must not get away with.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 
+use futures_util::future::join_all;
+
 use super::*;
+use crate::forward::secrets::log_everything;
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {
@@ -150,6 +153,141 @@ async fn a_batch_of_large_results_is_bounded_and_its_last_calls_do_not_run() {
             assert_eq!(app.gateway.in_flight_bytes().0, 0, "{path}");
         }
     }
+}
+
+/// Answers a request, and returns how often other tasks of the thread ran meanwhile.
+async fn turns(app: &App, path: &str, body: Value) -> usize {
+    let request = request("POST", "", path).header("mcp-protocol-version", "2025-06-18");
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let (mut turns, mut reply) = (0, pin!(app.send(request)));
+    loop {
+        tokio::select! {
+            biased;
+            reply = &mut reply => {
+                assert_eq!(reply.status, 200, "{}", reply.text);
+                return turns;
+            }
+            () = tokio::task::yield_now() => turns += 1,
+        }
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn large_arguments_and_results_are_checked_on_other_threads() {
+    let mut local = application();
+    let filled = method("filled")
+        .param(param("count", "int"))
+        .returns("array{items: int[]}".parse().unwrap());
+    local.method(filled, async |_, arguments: Value| {
+        let count = usize::try_from(arguments["count"].as_u64().unwrap()).unwrap();
+        Ok::<_, Error>(json!({"items": vec![1; count]}))
+    });
+    let app = App::with(local, HttpOptions::default());
+    let echo = |count: usize| json!({"name": "open.echo", "arguments": {"value": vec![1; count]}});
+    assert_eq!(turns(&app, "/mcp/tools/invoke", echo(100)).await, 0);
+    assert!(turns(&app, "/mcp/tools/invoke", echo(400_000)).await > 0);
+    let call = |count: usize| {
+        let params = json!({"name": "filled", "arguments": {"count": count}});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    };
+    assert_eq!(turns(&app, "/mcp", call(100)).await, 0);
+    assert!(turns(&app, "/mcp", call(400_000)).await > 0);
+    let rpc = |id| json!({"jsonrpc": "2.0", "id": id, "method": "open.echo", "params": {"value": vec![1; 2000]}});
+    let batch: Value = (0..100).map(rpc).collect();
+    assert!(turns(&app, "/jsonrpc", batch).await > 0, "each is small, and all are not");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_pattern_that_needs_backtracking_does_not_block_the_server() {
+    let mut local = application();
+    let schema = json!({"type": "string", "pattern": "^(?:(?=.*z).)*$"});
+    let text = Param::with_schema("text", schema).unwrap();
+    local.method(method("matched").param(text), async |_, _: Value| Ok::<_, Error>(1));
+    let app = App::with(local, HttpOptions::default());
+    let call = json!({"name": "matched", "arguments": {"text": "a".repeat(50_000)}});
+    // Backtracking would take seconds for each, on the only thread.
+    let calls = (0..2).map(|_| app.post("", "/mcp/tools/invoke", call.to_string()));
+    let replies = tokio::time::timeout(Duration::from_mins(1), join_all(calls)).await.unwrap();
+    assert!(replies.iter().all(|reply| reply.status == 200));
+    assert_eq!(app.get("", "/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_with_many_members_is_refused() {
+    let app = App::new();
+    let many: serde_json::Map<String, Value> =
+        (0..90_000).map(|n| (format!("k{n}"), json!(0))).collect();
+    let reply = app.post("", "/mcp/tools/invoke", Value::Object(many).to_string()).await;
+    assert_eq!(reply.error_code(), (400, "invalid_json".to_owned()));
+}
+
+/// Requests with a long text in every place whose error repeats it.
+fn with_long_text() -> Vec<(&'static str, String)> {
+    let long = "\"".repeat(200_000);
+    let rpc = |method: &str, params: Value| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+    };
+    let modern = |version: &str| {
+        let version = json!({"io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        rpc("tools/list", json!({"_meta": version}))
+    };
+    let twice = |start: &str, end: &str| {
+        let key = json!(long).to_string();
+        format!("{start}{{{key}:1,{key}:2}}{end}")
+    };
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let initialize = json!({"protocolVersion": "2025-06-18", "capabilities": long});
+    vec![
+        ("/mcp", rpc("tools/call", call(&long, json!({})))),
+        ("/mcp", rpc("tools/call", call("content_article_read", json!({"id": long})))),
+        ("/mcp", rpc("tools/call", call("typed", json!({"kind": long})))),
+        ("/mcp", rpc("tools/call", call("typed", json!([long])))),
+        ("/mcp", rpc("tools/list", json!({"cursor": long}))),
+        ("/mcp", rpc("resources/read", json!({"uri": long}))),
+        ("/mcp", rpc("prompts/get", json!({"name": long}))),
+        ("/mcp", rpc("logging/setLevel", json!({"level": long}))),
+        ("/mcp", rpc("initialize", initialize)),
+        ("/mcp", rpc(&long, json!({}))),
+        ("/mcp", modern(&long)),
+        ("/mcp", json!(long).to_string()),
+        ("/mcp", twice(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"#, "}")),
+        ("/jsonrpc", rpc(&long, json!({}))),
+        ("/jsonrpc", rpc("content.article.read", json!({"id": long}))),
+        ("/jsonrpc", rpc("typed", json!({"kind": long}))),
+        ("/jsonrpc", json!(long).to_string()),
+        ("/jsonrpc", twice(r#"{"jsonrpc":"2.0","id":1,"method":"open.echo","params":"#, "}")),
+        ("/mcp/tools/open.echo", rpc(&long, json!({}))),
+        ("/mcp/tools/invoke", call(&long, json!({})).to_string()),
+        ("/mcp/tools/invoke", call("typed", json!({"kind": long})).to_string()),
+        ("/mcp/tools/invoke", twice("", "")),
+        ("/mcp/tools/invoke", twice(r#"{"name":"open.echo","arguments":"#, "}")),
+    ]
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn no_error_and_no_log_line_repeats_a_long_input() {
+    #[derive(serde::Deserialize)]
+    enum Kind {}
+    #[derive(serde::Deserialize)]
+    struct Typed {
+        #[expect(dead_code, reason = "never there")]
+        kind: Kind,
+    }
+    let (log, _guard) = log_everything();
+    let mut local = application();
+    local.method(method("typed").param(param("kind", "string")), async |_, _: Typed| {
+        Ok::<_, Error>(1)
+    });
+    let app = App::with(local, HttpOptions::default());
+    for (path, body) in with_long_text() {
+        let reply = app.post("reader", path, body.clone()).await;
+        let start: String = body.chars().take(150).collect();
+        assert!(reply.text.contains("rror"), "{path} {start}: {}", reply.text);
+        assert!(reply.text.len() < 8000, "{path} {start}: {} bytes", reply.text.len());
+    }
+    let longest = log.text().lines().map(str::len).max().unwrap_or_default();
+    assert!((100..4000).contains(&longest), "{longest}");
 }
 
 struct Chunks {

@@ -1,0 +1,53 @@
+//! Checks of large values, which take long: they run on blocking threads and are shared among callers.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use crate::access::{Caller, Shares};
+use crate::upstream::{CallError, CallFailure};
+
+/// Maximum size of a value that is checked on the current thread, in bytes. Most take far less than a
+/// millisecond.
+const MAX_INLINE: usize = 8 * 1024;
+
+/// The same for a request of a batch, since up to 100 are checked one after the other.
+const MAX_INLINE_IN_BATCH: usize = 512;
+
+/// Minimum number of threads, so that there is always one for another caller.
+const MIN_THREADS: usize = 4;
+
+/// Threads for checks of large values.
+#[derive(Debug)]
+pub(crate) struct BlockingChecks(Arc<Shares>);
+
+impl Default for BlockingChecks {
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self(Shares::new(cores.max(MIN_THREADS)))
+    }
+}
+
+impl BlockingChecks {
+    /// Returns `true` if a value of this size is checked without [`Self::run`].
+    pub(crate) fn is_inline(caller: &Caller, bytes: usize) -> bool {
+        bytes <= if caller.batch().is_some() { MAX_INLINE_IN_BATCH } else { MAX_INLINE }
+    }
+
+    /// Runs a check on a blocking thread. Callers that wait for one are served in turn.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        check: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let Ok(share) = self.0.take(caller.principal()).await else {
+            let message = "Too many of your calls with large arguments or results are waiting. \
+                           Send fewer at once.";
+            return Err(CallError::Failed(CallFailure::new(message, "too many checks wait")));
+        };
+        let checked = tokio::task::spawn_blocking(move || {
+            let _share = share;
+            check()
+        });
+        checked.await.map_err(CallError::failed)
+    }
+}
