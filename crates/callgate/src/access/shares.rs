@@ -280,7 +280,6 @@ impl Share {
     }
 
     /// Returns `true` if both belong to the same principal.
-    #[cfg(feature = "forward")]
     pub(crate) fn is_of_same_principal(&self, other: &Self) -> bool {
         self.principal == other.principal
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::access::Caller;
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::is_id;
 use crate::mcp::parse::headers::LAST_EVENT_ID;
@@ -53,10 +54,10 @@ impl Mcp {
     ) -> Result<McpResponse, McpError> {
         match message {
             Message::Response { id, outcome } => {
-                self.handle_response(&negotiated, id, outcome).await?;
+                self.handle_response(inbound.caller, &negotiated, id, outcome).await?;
             }
             Message::Notification { method, params } => {
-                self.handle_notification(&negotiated, &method, &params).await?;
+                self.handle_notification(inbound.caller, &negotiated, &method, &params).await?;
             }
             Message::Request(request) => {
                 let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
@@ -68,6 +69,7 @@ impl Mcp {
 
     async fn handle_response(
         &self,
+        caller: &Caller,
         negotiated: &Negotiated,
         id: &RawValue,
         outcome: RpcResult<'_>,
@@ -78,11 +80,12 @@ impl Mcp {
         if is_known || !could_be_known() {
             return Ok(());
         }
-        self.relay(negotiated, || relay::answer(id, outcome)).await
+        self.relay(caller, negotiated, || relay::answer(id, outcome)).await
     }
 
     async fn handle_notification(
         &self,
+        caller: &Caller,
         negotiated: &Negotiated,
         method: &str,
         params: &Members<'_>,
@@ -93,17 +96,20 @@ impl Mcp {
         if self.cancellations.cancel(scope, id) || !is_id(id.get()) {
             return Ok(());
         }
-        self.relay(negotiated, || relay::cancellation(id)).await
+        self.relay(caller, negotiated, || relay::cancellation(id)).await
     }
 
     /// Relays a message to the other servers, one of which may run the call.
     async fn relay(
         &self,
+        caller: &Caller,
         negotiated: &Negotiated,
         message: impl FnOnce() -> String,
     ) -> Result<(), McpError> {
         match (self.sessions.relay(), &negotiated.session) {
-            (Some(relay), Some(session)) => relay.post(session, message()).await,
+            (Some(relay), Some(session)) => {
+                relay.post(session, caller.principal(), message()).await
+            }
             _ => Ok(()),
         }
     }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::access::{Share, Shares};
 use crate::mcp::calls::elicitation::client_requests;
 use crate::mcp::streams::event::EventBus;
 use crate::upstream::BoxFuture;
@@ -160,11 +161,13 @@ pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
     events: EventBus,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
+    shares: Arc<Shares>,
 }
 
 #[derive(Debug)]
 struct RunningTask {
-    user: Option<i64>,
+    /// The place among all running tasks.
+    share: Share,
     /// Locked while it is changed and saved.
     state: tokio::sync::Mutex<TaskState>,
     cancelled: Notify,
@@ -206,7 +209,7 @@ impl TaskState {
 
 impl Tasks {
     pub(crate) fn new(store: Arc<dyn TaskStore>, events: EventBus) -> Self {
-        Self { store, events, running: Mutex::default() }
+        Self { store, events, running: Mutex::default(), shares: Shares::new(running::MAX_RUNNING) }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<RunningTask>>> {

@@ -11,6 +11,7 @@ use moka::sync::Cache;
 use serde_json::value::RawValue;
 
 use super::session::{Nonce, Session};
+use crate::access::Principal;
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::read_message;
 use crate::mcp::{Mcp, McpError, Members, Scope};
@@ -24,8 +25,8 @@ const MAX_MESSAGE: usize = 1024 * 1024;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Messages and bytes that a session may relay per period.
 const SESSION_QUOTA: (usize, usize) = (128, 4 * MAX_MESSAGE);
-/// Quota of a user, who may open any number of sessions.
-const USER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
+/// Quota of a user, or of an address of anonymous callers, who may open any number of sessions.
+const CALLER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
 /// Quota of all anonymous callers together.
 const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
@@ -52,7 +53,7 @@ pub(crate) struct LimitedRelay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum QuotaKey {
     Session(Nonce),
-    User(i64),
+    Caller(Principal),
     Anonymous,
 }
 
@@ -69,7 +70,12 @@ impl LimitedRelay {
     }
 
     /// Relays a message of a valid session.
-    pub(crate) async fn post(&self, session: &Session, message: String) -> Result<(), McpError> {
+    pub(crate) async fn post(
+        &self,
+        session: &Session,
+        principal: Principal,
+        message: String,
+    ) -> Result<(), McpError> {
         if message.len() > MAX_MESSAGE {
             let problem = format!(
                 "the call runs on another server, and the message is too long to be relayed: \
@@ -78,13 +84,12 @@ impl LimitedRelay {
             );
             return Err(McpError::new(413, INVALID_REQUEST, problem));
         }
-        let (owner, quota) = match session.user {
-            Some(user) => (QuotaKey::User(user), USER_QUOTA),
-            None => (QuotaKey::Anonymous, ANONYMOUS_QUOTA),
-        };
         let session_key = QuotaKey::Session(session.nonce);
-        let is_within_quota = self.use_quota(session_key, SESSION_QUOTA, message.len())
-            && self.use_quota(owner, quota, message.len());
+        let is_within = |key, quota| self.use_quota(key, quota, message.len());
+        let is_within_quota = is_within(session_key, SESSION_QUOTA)
+            && (principal == Principal::Unknown
+                || is_within(QuotaKey::Caller(principal), CALLER_QUOTA))
+            && (session.user.is_some() || is_within(QuotaKey::Anonymous, ANONYMOUS_QUOTA));
         if !is_within_quota {
             let problem = "too many answers and cancellations for calls on other servers; \
                            wait a minute";

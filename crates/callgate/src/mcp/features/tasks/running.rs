@@ -19,9 +19,9 @@ const MAX_RUN_TIME: Duration = Duration::from_hours(1);
 /// Time to live of a task and its result.
 const TTL: Duration = Duration::from_hours(2);
 /// Maximum number of running tasks.
-const MAX_RUNNING: usize = 1024;
-/// Maximum number of running tasks per user. Anonymous callers count as one user.
-const MAX_PER_USER: usize = 64;
+pub(super) const MAX_RUNNING: usize = 1024;
+/// Maximum number of running tasks per user, or per address of anonymous callers.
+const MAX_PER_CALLER: usize = 64;
 
 /// A saved task that does not run yet.
 pub(crate) struct StartedTask {
@@ -64,9 +64,10 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     result.members(&task.summary());
     let reply = result.finish(&call.mcp.gateway.settings()).into();
     let state = tokio::sync::Mutex::new(TaskState { task: task.clone(), open: BTreeMap::new() });
-    let running = Arc::new(RunningTask { user: task.user, state, cancelled: Notify::new() });
-    let slot = TaskSlot::reserve(&call.mcp, id, &running)
-        .ok_or_else(|| failed("too many tasks are running; try again later"))?;
+    let too_many = || failed("too many tasks are running; try again later");
+    let share = tasks.shares.try_take(call.caller.principal(), 1).map_err(|_| too_many())?;
+    let running = Arc::new(RunningTask { share, state, cancelled: Notify::new() });
+    let slot = TaskSlot::reserve(&call.mcp, id, &running).ok_or_else(too_many)?;
     tasks.store.put(task).await.map_err(|error| {
         tracing::error!(?error, "failed to save a task");
         failed("the task cannot be saved")
@@ -111,11 +112,11 @@ struct TaskSlot {
 }
 
 impl TaskSlot {
-    /// Returns `None` if too many tasks are running.
+    /// Returns `None` if too many tasks of the caller are running.
     fn reserve(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
         let mut all = mcp.tasks.as_ref()?.lock();
-        let of_user = all.values().filter(|other| other.user == running.user).count();
-        if all.len() >= MAX_RUNNING || of_user >= MAX_PER_USER {
+        let is_own = |other: &&Arc<RunningTask>| other.share.is_of_same_principal(&running.share);
+        if all.values().filter(is_own).count() >= MAX_PER_CALLER {
             return None;
         }
         all.insert(id.clone(), Arc::clone(running));

@@ -1,7 +1,9 @@
 //! Several servers with the same sessions: what arrives at the wrong one.
 
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
+use axum::extract::ConnectInfo;
 use callgate::mcp::{Nonce, Relay, SessionChange, SessionEdit, SessionState, SessionStore};
 
 use super::asking::{accept, answer, methods};
@@ -237,6 +239,29 @@ async fn a_few_sessions_without_a_user_hold_up_no_others() {
     assert_eq!(taken(&one, "", 9, &cancelled(json!(1))).await, 9 * 128);
     assert_eq!(taken(&other, "", 17, &long_answer()).await, 67, "64 MiB");
     assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "users have their own");
+}
+
+#[tokio::test]
+async fn one_address_cannot_post_without_end_in_many_sessions() {
+    let (one, _, _, _) = two();
+    let message = cancelled(json!(1));
+    let taken = async |address: [u8; 4], sessions: usize| {
+        let mut taken = 0;
+        for _ in 0..sessions {
+            let client = opened_by(&one, "", "2025-11-25").await;
+            let send = async || {
+                let peer = ConnectInfo(SocketAddr::from((address, 1)));
+                let request = client.builder(&message).extension(peer);
+                one.send(request.body(message.to_string().into()).unwrap()).await
+            };
+            while send().await.status == 202 {
+                taken += 1;
+            }
+        }
+        taken
+    };
+    assert_eq!(taken([192, 0, 2, 1], 9).await, 1024);
+    assert_eq!(taken([192, 0, 2, 2], 1).await, 128, "others may go on");
 }
 
 #[tokio::test]

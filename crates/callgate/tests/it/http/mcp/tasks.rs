@@ -1,8 +1,10 @@
 //! Calls that run on as tasks.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
+use axum::extract::ConnectInfo;
 use callgate::ask::{Elicit, ListRoots};
 use callgate::mcp::{Task, TaskStore};
 use callgate::{Content, Context};
@@ -194,6 +196,24 @@ async fn one_user_cannot_take_all_places() {
     assert_eq!(client.error("tools/call", json!({"name": "required"})).await, (200, -32603));
     let other = app.client("admin", MODERN).offering(capable()).await;
     assert_eq!(other.call("long", json!({})).await["resultType"], "task");
+    slow.go.add_permits(65);
+}
+
+#[tokio::test]
+async fn one_anonymous_client_cannot_take_the_places_of_another() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("", MODERN).offering(capable()).await;
+    let send = async |address: [u8; 4], name: &str| {
+        let message = client.message("tools/call", json!({"name": name}));
+        let request =
+            client.builder(&message).extension(ConnectInfo(SocketAddr::from((address, 1))));
+        app.send(request.body(message.to_string().into()).unwrap()).await.json()
+    };
+    for _ in 0..64 {
+        assert_eq!(send([192, 0, 2, 1], "long").await["result"]["resultType"], "task");
+    }
+    assert_eq!(send([192, 0, 2, 1], "required").await["error"]["code"], -32603);
+    assert_eq!(send([192, 0, 2, 2], "long").await["result"]["resultType"], "task");
     slow.go.add_permits(65);
 }
 
