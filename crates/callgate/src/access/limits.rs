@@ -220,7 +220,8 @@ impl FromStr for ToolLimits {
 /// Rate limits; `None` is a limit that is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
-    /// Requests of each caller. Defaults to `1000/s burst 10000`.
+    /// Requests of each caller. Defaults to `1000/s burst 10000`. Callers without a user and an address are
+    /// counted as one.
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
     pub total: Option<RateLimit>,

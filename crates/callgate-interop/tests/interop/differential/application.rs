@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use callgate::access::{RateLimit, RateLimits};
 use callgate::catalog::CatalogBuilder;
 use callgate::gateway::Gateway;
 use callgate::http::{Anonymous, HttpOptions, router};
@@ -49,7 +50,9 @@ pub(crate) fn callgate() -> Router {
             async { outcome }
         });
     }
-    let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+    let unlimited = RateLimits { per_caller: Some(RateLimit::Unlimited), ..RateLimits::default() };
+    let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)])
+        .rate_limits(unlimited);
     gateway.set_catalog(Arc::new(builder.finish()));
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     let mcp = Arc::new(Mcp::new(Arc::new(gateway), sessions));
