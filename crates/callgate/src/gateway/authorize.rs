@@ -55,7 +55,8 @@ impl Gateway {
             ToolRef::Id(id) => catalog.by_id(id),
             ToolRef::Name(name) => catalog.by_name(name),
         };
-        // Both take the same steps: an unknown tool is decided like one that nobody may use.
+        // Both take the same steps: an unknown tool is decided like one that nobody may use, and the log has
+        // texts of about the same length.
         let requirement = match entry {
             Some(entry) => catalog.requirement(entry),
             None => Catalog::closed(),
@@ -74,7 +75,7 @@ impl Gateway {
             (None, Some(entry)) => {
                 format!("denied: over MCP this method is called `{}`", entry.name())
             }
-            (None, None) => "denied: no such method".to_owned(),
+            (None, None) => "denied: there is no method with this id or tool name".to_owned(),
         };
         let method: String = tool.as_str().chars().take(MAX_SHOWN_ID).collect();
         tracing::info!(caller = caller.name(), method = &*method, decision, "access denied");
@@ -85,8 +86,11 @@ impl Gateway {
 /// Returns `true` if a method requires a login and the caller is anonymous. Over MCP the tool is unknown
 /// instead, since clients would take the error as a request to sign in to the server.
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
-    let ToolRef::Id(id) = tool else { return false };
+    let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let login = Section::authenticated();
-    let needs = catalog.by_id(id).map(|entry| catalog.requirement(entry).needs());
-    caller.user.is_none() && needs.is_some_and(|needs| needs.iter().any(|(it, _)| *it == login))
+    let requirement = match catalog.by_id(id) {
+        Some(entry) => catalog.requirement(entry),
+        None => Catalog::closed(),
+    };
+    requirement.needs().iter().any(|(section, _)| *section == login)
 }
