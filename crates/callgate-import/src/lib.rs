@@ -27,6 +27,9 @@ mod description;
 mod plan;
 
 pub mod export;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod watch;
 
 pub use description::Description;

@@ -1,5 +1,6 @@
 //! Text of files, and text for one line of output.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -11,14 +12,17 @@ use crate::limits::MAX_DOCUMENT_BYTES;
 /// Returns a file's text, without a byte order mark.
 pub fn read_file(file: &Path) -> anyhow::Result<String> {
     let shown = file.display();
-    let size = std::fs::metadata(file).with_context(|| format!("cannot read `{shown}`"))?.len();
-    if size > MAX_DOCUMENT_BYTES {
+    let cannot = || format!("cannot read `{shown}`");
+    let file = std::fs::File::open(file).with_context(cannot)?;
+    let mut text = String::new();
+    // A device or a file that grows has another size than it says.
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_string(&mut text).with_context(cannot)?;
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(hinted(
-            format!("`{shown}` has {size} bytes, more than {MAX_DOCUMENT_BYTES}"),
+            format!("`{shown}` has more than {MAX_DOCUMENT_BYTES} bytes"),
             "import it in parts",
         ));
     }
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
 }
 

@@ -50,7 +50,7 @@ pub enum Line {
 
 impl Report {
     /// Reports what would change.
-    pub(super) fn of_preview(source: &Source, plan: &Plan, detail: Detail) -> Self {
+    pub(crate) fn of_preview(source: &Source, plan: &Plan, detail: Detail) -> Self {
         let mut report = Self::begin(source, plan);
         plan.added.iter().for_each(|added| report.added(added, detail));
         plan.changed.iter().for_each(|changed| report.changed(changed, detail));

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::model::method::DefinitionError;
 use crate::model::schema::validator::{compile, compile_property};
-use crate::model::schema::walk::{for_each_schema, references};
+use crate::model::schema::walk::{for_each_schema, json_bytes, references};
 use crate::model::schema::{REST_PARAM, WIRE_NAME};
 use crate::wire::strict_json;
 
@@ -33,6 +33,10 @@ const MAX_EXPLAINED: usize = 16 * 1024;
 /// validator collects the errors of every branch of a union before it returns the first, so that a small
 /// call could take minutes and gigabytes. Finding out that arguments are invalid is much faster.
 const MAX_ERRORS: usize = 20_000;
+
+/// Maximum size of the definitions that are copied for the validators of all parameters, in bytes. Beyond it,
+/// errors do not name the parameter.
+const MAX_COPIED: usize = 16 << 20;
 
 /// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -355,6 +359,11 @@ impl CompiledInput {
     fn compile_properties(&self) -> Vec<(String, jsonschema::Validator)> {
         let properties = self.schema.get("properties").and_then(Value::as_object);
         let definitions = self.schema.get("$defs");
+        let bytes = definitions.map_or(Some(0), |definitions| json_bytes(definitions, MAX_COPIED));
+        let bytes = bytes.unwrap_or(usize::MAX);
+        if properties.map_or(0, Map::len).saturating_mul(bytes) > MAX_COPIED {
+            return Vec::new();
+        }
         let property_validators = properties.into_iter().flatten();
         property_validators
             .filter_map(|(name, part)| {

@@ -325,3 +325,15 @@ fn errors_of_many_values_in_many_alternatives_are_reported_briefly() {
         assert!(problem.starts_with(expected), "{problem}");
     }
 }
+
+/// A copy of the definitions for each parameter would have gigabytes.
+#[test]
+fn large_definitions_are_not_copied_for_each_parameter() {
+    let properties: Map<String, Value> =
+        (0..4000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/Text"}))).collect();
+    let text = json!({"type": "string", "description": "a".repeat(1_000_000)});
+    let schema = json!({"type": "object", "properties": properties, "$defs": {"Text": text}});
+    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    assert!(sent(&plan, r#"{"p1": 1}"#, ParamStyle::Named).is_err());
+    assert!(plan.property_validators().is_empty());
+}
