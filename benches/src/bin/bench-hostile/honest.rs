@@ -50,12 +50,8 @@ async fn requests(
         latencies.push(u32::try_from(started.elapsed().as_micros())?);
         let body = buffer.get(reply.body).unwrap_or_default();
         let is_right = reply.status == 200 && expected.find(body).is_some();
-        ensure!(
-            is_right,
-            "{}: {}",
-            reply.status,
-            String::from_utf8_lossy(body).get(..300).unwrap_or_default()
-        );
+        let text = || String::from_utf8_lossy(body).chars().take(300).collect::<String>();
+        ensure!(is_right, "{}: {}", reply.status, text());
     }
     Ok(())
 }

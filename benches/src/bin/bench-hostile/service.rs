@@ -32,7 +32,7 @@ async fn reply(body: Bytes) -> String {
             "slow"
         }
         Some("large") => LARGE.as_str(),
-        Some("echo") => call.pointer("/params/text").and_then(Value::as_str).unwrap_or_default(),
+        Some("echo") => call.pointer("/params/0").and_then(Value::as_str).unwrap_or_default(),
         _ => "checked",
     };
     json!({"jsonrpc": "2.0", "id": call.get("id"), "result": result}).to_string()
