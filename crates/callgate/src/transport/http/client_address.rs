@@ -69,22 +69,38 @@ fn forwarded(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>
 
 /// Splits a text at a separator that is not in a quoted string: `host="a,for=1.2.3.4"` comes from the client.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    text.split(move |character| {
-        if std::mem::take(&mut is_escaped) {
-            return false;
-        }
+    let mut quotes = Quotes::default();
+    text.split(move |character| !quotes.is_quoted(character) && character == separator)
+}
+
+/// Follows the quoted strings of a text.
+#[derive(Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
+}
+
+impl Quotes {
+    /// Returns `true` if the next character is in a quoted string.
+    fn is_quoted(&mut self, character: char) -> bool {
         match character {
-            '\\' => is_escaped = is_quoted,
-            '"' => is_quoted = !is_quoted,
+            _ if std::mem::take(&mut self.is_escaped) => {}
+            '\\' => self.is_escaped = self.is_open,
+            '"' => self.is_open = !self.is_open,
             _ => {}
         }
-        character == separator && !is_quoted
-    })
+        self.is_open
+    }
 }
 
 /// Returns the value of `for` in an element of `Forwarded` (RFC 7239).
 fn for_parameter(element: &str) -> Option<&str> {
+    let mut quotes = Quotes::default();
+    element.chars().for_each(|character| _ = quotes.is_quoted(character));
+    if quotes.is_open {
+        // The client did not end a quoted string, so that this contains what the proxy added.
+        return None;
+    }
     split_unquoted(element, ';').find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case("for").then_some(value)
@@ -127,7 +143,7 @@ mod tests {
 
     #[test]
     fn headers_count_only_from_trusted_proxies_and_from_the_last_on() {
-        let cases: [(&str, Headers, &str); 13] = [
+        let cases: [(&str, Headers, &str); 14] = [
             ("192.0.2.1", &[("x-forwarded-for", "198.51.100.1")], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
@@ -150,6 +166,7 @@ mod tests {
             ("::1", &[("forwarded", "for=_hidden")], "::1"),
             ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6\"")], "9.9.9.9"),
             ("::1", &[("forwarded", "for=9.9.9.9;host=\"a,for=6.6.6.6;x=\"")], "9.9.9.9"),
+            ("::1", &[("forwarded", "for=\"6.6.6.6\";\", for=9.9.9.9")], "::1"),
             ("::1", &[("forwarded", "host=\"\\\";for=6.6.6.6;x=\";for=9.9.9.9")], "9.9.9.9"),
             (
                 "10.0.0.1",
