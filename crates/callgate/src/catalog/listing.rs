@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::access::Mask;
@@ -127,5 +128,25 @@ where
     V: Clone + Send + Sync + 'static,
 {
     let weigh = move |key: &K, value: &V| u32::try_from(size(key, value)).unwrap_or(u32::MAX);
-    Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build()
+    let cache = Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh);
+    // With the default policy, a full cache may not admit new entries.
+    cache.eviction_policy(EvictionPolicy::lru()).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_cache_admits_new_entries() {
+        let quarter = |_: &u32, (): &()| 16 * 1024 * 1024;
+        let cache = bounded_cache(quarter);
+        (0..4).for_each(|key| cache.insert(key, ()));
+        for _ in 0..10 {
+            (0..4).for_each(|key| assert!(cache.get(&key).is_some()));
+        }
+        cache.insert(4, ());
+        cache.run_pending_tasks();
+        assert!(cache.contains_key(&4) && !cache.contains_key(&0));
+    }
 }

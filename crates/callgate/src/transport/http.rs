@@ -43,7 +43,6 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
-use tokio::sync::Semaphore;
 
 use crate::access::{Caller, NoShare, Principal, Shares};
 use crate::gateway::Gateway;
@@ -144,7 +143,7 @@ struct AppState {
     /// Limits the number of request bodies that are discarded at once.
     discarded_bodies: Arc<Shares>,
     /// Limits the number of OpenRPC documents that are built at once.
-    documents: Arc<Semaphore>,
+    documents: Arc<Shares>,
 }
 
 type SharedState = Arc<AppState>;
@@ -165,7 +164,7 @@ impl AppState {
             streams: Shares::new(options.max_streams),
             legacy_calls: Shares::new(options.max_legacy_calls),
             discarded_bodies: Shares::new(body::MAX_DISCARDED_BODIES),
-            documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
+            documents: Shares::new(jsonrpc::MAX_DOCUMENTS),
             options,
         })
     }

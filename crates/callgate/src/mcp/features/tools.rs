@@ -174,7 +174,7 @@ impl ToolCall {
     /// Returns how the result is written as `structuredContent`.
     ///
     /// Fails if it does not match the declared output schema: the client would reject the whole result, with a less
-    /// helpful message.
+    /// helpful message. Fails also if it cannot be checked now.
     async fn structured(&self, result: &str) -> Result<Structured, String> {
         let structured = self.declared_output();
         let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
@@ -191,7 +191,12 @@ impl ToolCall {
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
             let check = move || outputs.check(&schema, &result);
             let checked = mcp.gateway.checks.run(caller, check).await;
-            checked.unwrap_or_else(|error| Err(error.to_string()))
+            checked.map_err(|error| {
+                format!(
+                    "The method ran, but its result could not be checked against its output schema. \
+                     {error} Try again later."
+                )
+            })?
         };
         checked.map_err(|problem| {
             tracing::warn!(method = %entry.id(), problem, "a result does not match its output schema");

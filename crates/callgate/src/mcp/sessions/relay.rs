@@ -93,7 +93,8 @@ impl LimitedRelay {
         if !is_within_quota {
             let problem = "too many answers and cancellations for calls on other servers; \
                            wait a minute";
-            return Err(McpError::new(429, INVALID_REQUEST, problem));
+            let retry_after = Some(WINDOW.as_secs());
+            return Err(McpError { retry_after, ..McpError::new(429, INVALID_REQUEST, problem) });
         }
         self.relay.post(session.nonce, message).await.map_err(|error| {
             let problem = "the call runs on another server, which cannot be reached";

@@ -152,21 +152,27 @@ impl EventReader {
             }
             Phase::Open => {}
         }
-        if self.waiting.is_empty() {
-            let events = self.stream.store.events_after(&self.stream.name, self.count);
-            let expired = expired(self.guard.as_ref().map(StreamGuard::expired));
-            let events = tokio::select! {
-                events = events => events.map(Some),
-                () = tokio::time::sleep(KEEP_ALIVE) => Ok(None),
-                () = expired => Ok(None),
-                () = ended(&mut self.guard) => return self.end(),
-            };
-            match events {
-                Ok(Some(events)) => self.waiting = events.into(),
-                Err(error) => tracing::error!(?error, "failed to read the events of a stream"),
-                Ok(None) if self.may_continue().await => return Some((None, Event::KeepAlive)),
-                Ok(None) => return self.end(),
+        let expired = expired(self.guard.as_ref().map(StreamGuard::expired));
+        let events = async {
+            if self.waiting.is_empty() {
+                let events = self.stream.store.events_after(&self.stream.name, self.count);
+                self.waiting = events.await?.into();
             }
+            Ok::<_, Error>(true)
+        };
+        let has_events = tokio::select! {
+            // No events are sent after the end, also if there are some already.
+            biased;
+            () = ended(&mut self.guard) => return self.end(),
+            () = expired => Ok(false),
+            events = events => events,
+            () = tokio::time::sleep(KEEP_ALIVE) => Ok(false),
+        };
+        match has_events {
+            Ok(true) => {}
+            Err(error) => tracing::error!(?error, "failed to read the events of a stream"),
+            Ok(false) if self.may_continue().await => return Some((None, Event::KeepAlive)),
+            Ok(false) => return self.end(),
         }
         self.count = self.count.saturating_add(1);
         let event = match self.waiting.pop_front() {

@@ -51,6 +51,8 @@ impl StreamGuard {
         let expiry = self.expiry;
         async move {
             match expiry {
+                // `sleep_until` may be pending until the timer is polled.
+                Some(expiry) if expiry <= Instant::now() => {}
                 Some(expiry) => tokio::time::sleep_until(expiry).await,
                 None => std::future::pending().await,
             }

@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 use super::*;
@@ -323,4 +324,38 @@ impl http_body::Body for Never {
     ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Infallible>>> {
         Poll::Pending
     }
+}
+
+#[test]
+fn a_result_that_cannot_be_checked_is_not_called_wrong() {
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    // The only thread that checks results is busy.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let text = runtime.block_on(async {
+        drop(tokio::task::spawn_blocking(move || blocked.recv()));
+        let mut local = Local::default();
+        let large = method("large").returns("string".parse().unwrap());
+        local.method(large, async |_, _: Value| Ok::<_, Error>("x".repeat(20_000)));
+        let app = &App::with(local, HttpOptions::default());
+        let params = json!({"name": "large", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = || {
+            let request = request("POST", "", "/mcp").header("mcp-protocol-version", "2025-11-25");
+            Box::pin(app.send(request.body(call.to_string().into()).unwrap()))
+        };
+        let mut waiting = Vec::new();
+        let text = loop {
+            let mut call = call();
+            if let Some(reply) = call.as_mut().now_or_never() {
+                break reply.json()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+            }
+            waiting.push(call);
+            assert!(waiting.len() < 1_000);
+        };
+        unblock.send(()).unwrap();
+        text
+    });
+    assert!(text.starts_with("The method ran, but its result could not be checked"), "{text}");
+    assert!(text.contains("Too many of your calls"), "{text}");
 }

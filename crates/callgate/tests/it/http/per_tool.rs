@@ -115,6 +115,13 @@ async fn a_notification_runs_and_has_no_reply() {
     let body = r#"{"jsonrpc":"2.0","method":"outcome.null"}"#;
     let reply = App::new().post("", "/mcp/tools/outcome.null", body).await;
     assert_eq!((reply.status, reply.text.as_str()), (StatusCode::NO_CONTENT, ""));
+    for method in ["outcome.failure", "outcome.rpc_error", "content.article.read"] {
+        let body = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+        for path in [&*format!("/mcp/tools/{method}"), "/jsonrpc"] {
+            let reply = App::new().post("", path, body.clone()).await;
+            assert_eq!((reply.status.as_u16(), reply.text.as_str()), (204, ""), "{path}: {method}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -168,13 +168,20 @@ async fn whatever_is_sent_to_mcp_counts() {
         assert_eq!(refused.status, 429, "{message}");
         assert!(seconds(&refused) >= 1);
     }
-    for method in ["GET", "DELETE"] {
+    let others: [(&str, &str, &[u8]); 5] = [
+        ("GET", "/mcp", b""),
+        ("DELETE", "/mcp", b""),
+        ("PUT", "/mcp", b""),
+        ("GET", "/mcp?rawRequest=x", b""),
+        ("POST", "/mcp", b"\xff"),
+    ];
+    for (method, path, body) in others {
         let app = per_caller("1/h");
-        let send = async || {
-            app.send(request(method, ALICE, "/mcp").body(Body::empty()).unwrap()).await.status
-        };
-        assert_ne!(send().await, 429, "{method}");
-        assert_eq!(send().await, 429, "{method}");
+        let send = async || app.send(request(method, ALICE, path).body(body.into()).unwrap()).await;
+        assert_ne!(send().await.status, 429, "{method} {path}");
+        let refused = send().await;
+        assert_eq!(refused.status, 429, "{method} {path}");
+        assert_eq!(refused.json()["error"]["code"], CODE, "{method} {path}");
     }
     let app = per_caller("1/h");
     let large = "x".repeat(2 << 20);

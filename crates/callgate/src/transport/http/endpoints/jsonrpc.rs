@@ -19,7 +19,7 @@ use crate::transport::http::body::{self, Slices};
 use crate::transport::http::{AppState, error, response};
 use crate::upstream::CallError;
 use crate::wire::jsonrpc::{
-    self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError,
+    self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, LIMIT_EXCEEDED, Request, RpcError,
 };
 
 const DISCOVER: &str = "rpc.discover";
@@ -134,21 +134,27 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Builds the document on a blocking thread, because a large one takes long.
+    /// Builds the document on a blocking thread, because a large one takes long. Its bytes count against the
+    /// budget until it is sent.
     async fn document(self) -> Result<Bytes, RpcError> {
         let gateway = Arc::clone(&self.state.gateway);
-        // Before it acquires the permit: a slow service must not block the documents of others.
+        // Before it takes the share: a slow service must not block the documents of others.
         let caller = gateway.prepare(self.caller.clone()).await;
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.state.documents).acquire_owned().await.ok();
+        let Ok(share) = self.state.documents.take(caller.principal()).await else {
+            let problem =
+                "too many of your `rpc.discover` requests are waiting; send fewer at once";
+            return Err(RpcError::new(LIMIT_EXCEEDED, problem));
+        };
         let making = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _share = share;
             gateway.open_rpc(&caller)
         });
         match making.await {
-            Ok(document) => {
-                document.map_err(|error| RpcError::new(DOCUMENT_TOO_LARGE, error.to_string()))
-            }
+            Ok(Ok(document)) => match self.state.gateway.reserve(self.caller, document.len()) {
+                Ok(reservation) => Ok(reservation.keep(document)),
+                Err(over) => Err(error::rpc_error(&over.into()).1),
+            },
+            Ok(Err(error)) => Err(RpcError::new(DOCUMENT_TOO_LARGE, error.to_string())),
             Err(error) => {
                 let error_id = self.state.gateway.next_call_id();
                 let error = CallError::failed(error).logged(self.caller, DISCOVER, error_id);

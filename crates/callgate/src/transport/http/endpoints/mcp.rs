@@ -41,16 +41,23 @@ pub(crate) async fn answer(
     let (kind, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
             if !state.options.raw_request {
+                state.gateway.admit(caller)?;
                 let message = "`rawRequest` is off; POST the message, or set `raw_request`";
                 return Err(McpError::new(405, INVALID_REQUEST, message).into());
             }
-            origin::check_fetch_site(&parts.headers)?;
+            if let Err(error) = origin::check_fetch_site(&parts.headers) {
+                state.gateway.admit(caller)?;
+                return Err(error);
+            }
             (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
         }
         (&Method::GET, None) => (InboundKind::OpenStream, body),
         (&Method::DELETE, _) => (InboundKind::EndSession, body),
         (&Method::POST, _) => (InboundKind::Message, body),
-        _ => return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into()),
+        _ => {
+            state.gateway.admit(caller)?;
+            return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into());
+        }
     };
     Ok(handle(state, caller, parts, kind, &body).await)
 }
@@ -65,7 +72,9 @@ async fn handle(
     let text = match body::text(body) {
         Ok(text) => text,
         Err(error) => {
-            return error_response(&McpError::new(400, error.code(), error.to_string()));
+            let refused = state.gateway.admit(caller).err().map(McpError::from);
+            let error = || McpError::new(400, error.code(), error.to_string());
+            return error_response(&refused.unwrap_or_else(error));
         }
     };
     let accepted = AcceptedTypes::of(&parts.headers);

@@ -58,8 +58,11 @@ async fn run(
         Err(error) => return refuse(state, caller, id, None, &error.into()).await,
     };
     let call = CallRequest { id, arguments: request.params, read_only: method != Method::POST };
-    match state.gateway.call(caller, call).await {
-        Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
+    let outcome = state.gateway.call(caller, call).await;
+    if request.id.is_none() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    match outcome {
         Ok(outcome) => {
             let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
             response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(reply.into()))

@@ -1,5 +1,8 @@
 //! `rpc.discover`
 
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+
 use super::*;
 
 fn discover(params: Option<Value>) -> Value {
@@ -210,4 +213,45 @@ async fn all_who_ask_at_once_are_answered() {
     let all: [_; 8] = std::array::from_fn(|_| document(&app, "admin"));
     let all = futures_util::future::join_all(all).await;
     assert!(all.iter().all(|document| *document == all[0]));
+}
+
+#[tokio::test]
+async fn a_document_counts_against_the_budget_until_it_is_sent() {
+    let app = App::with(many(1_000), HttpOptions::default());
+    let post = || {
+        let body = Body::from(discover(None).to_string());
+        request("POST", "reader", PATH).body(body).unwrap()
+    };
+    let (first, second) = (app.respond(post()).await, app.respond(post()).await);
+    let text = second.into_body().collect().await.unwrap().to_bytes();
+    assert!(app.gateway.in_flight_bytes().0 + 1_000 > text.len(), "{}", text.len());
+    drop((first, text));
+    assert_eq!(app.gateway.in_flight_bytes().0, 0);
+}
+
+#[test]
+fn many_requests_of_one_caller_do_not_delay_another() {
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    // The only thread that builds documents is busy until all have asked.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let position = runtime.block_on(async {
+        drop(tokio::task::spawn_blocking(move || blocked.recv()));
+        let app = &App::new();
+        let ask = |caller: &'static str| {
+            Box::pin(async move {
+                assert!(app.rpc(caller, discover(None)).await.json()["result"].is_object());
+                caller
+            })
+        };
+        let mut all: Vec<_> = (0..100).map(|_| ask("admin")).collect();
+        all.push(ask("reader"));
+        for one in &mut all {
+            assert!(one.as_mut().now_or_never().is_none());
+        }
+        unblock.send(()).unwrap();
+        let replies = all.into_iter().collect::<FuturesUnordered<_>>().collect::<Vec<_>>().await;
+        replies.iter().position(|caller| *caller == "reader").unwrap()
+    });
+    assert!(position < 10, "{position}");
 }

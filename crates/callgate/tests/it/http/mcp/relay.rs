@@ -216,7 +216,7 @@ async fn one_session_cannot_post_without_end() {
         }
     }
     let refused = refused.unwrap();
-    assert_eq!(code(&refused), (429, -32600));
+    assert_eq!((code(&refused), refused.header("retry-after")), ((429, -32600), "60"));
     insta::assert_json_snapshot!("too_many", refused.json());
     let posted = office.posted.lock().unwrap().len();
     assert!((1..200).contains(&posted), "{posted}");

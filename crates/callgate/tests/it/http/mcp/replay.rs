@@ -159,6 +159,33 @@ async fn open_and_resumed_streams_end_when_the_credential_expires() {
 }
 
 #[tokio::test]
+async fn stored_events_are_not_sent_after_the_credential_expired() {
+    let (app, slow) = forgetful();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let session = client.session.clone().unwrap();
+    let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
+    stream.event().await.unwrap();
+    let left = id_of(&stream.event().await.unwrap());
+    slow.go.add_permits(1);
+    let mut stream = come_back(&app, "reader", &session, &left).await;
+    while !stream.event().await.unwrap().contains("you are back") {}
+    // Whichever of several ready futures is polled first.
+    for _ in 0..50 {
+        let user = User { id: 2, name: "reader".to_owned(), role: None };
+        let caller = Caller::user(user, Grants::default()).with_expiry(Some(SystemTime::now()));
+        let request = request("GET", "reader", "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &session)
+            .header("last-event-id", &left)
+            .extension(caller);
+        let mut stream = Stream::of(app.respond(request.body(Body::empty()).unwrap()).await);
+        while let Some(event) = stream.event().await {
+            assert!(!event.contains("you are back"), "{event}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn only_clients_since_2025_11_25_with_a_session_get_event_ids() {
     let (app, slow) = forgetful();
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
