@@ -7,7 +7,6 @@ use std::time::Duration;
 use callgate::mcp::{Nonce, Relay, SessionEdit, SessionState, SessionStore};
 use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
-use tokio::sync::Semaphore;
 
 use crate::auth::health::HealthTracker;
 use crate::follow::sessions;
@@ -17,16 +16,13 @@ use crate::store::Store;
 
 /// Time limit of a write.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Maximum number of concurrent writes. They wait for one row in the database anyway, and would take connections
-/// from other writers.
-const AT_ONCE: usize = 2;
 
-/// Writes session changes or messages while the registry is available.
+/// Writes session changes or messages while the registry is available. The number of concurrent writes is limited by
+/// [`Sessions`](callgate::mcp::Sessions).
 #[derive(Debug)]
 pub(crate) struct SessionWriter {
     store: Arc<dyn Store>,
     tracker: Arc<HealthTracker>,
-    turns: Semaphore,
 }
 
 #[derive(Debug, ThisError)]
@@ -42,7 +38,7 @@ type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 impl SessionWriter {
     pub(crate) fn new(store: &Arc<dyn Store>, tracker: &Arc<HealthTracker>) -> Self {
         let (store, tracker) = (Arc::clone(store), Arc::clone(tracker));
-        Self { store, tracker, turns: Semaphore::new(AT_ONCE) }
+        Self { store, tracker }
     }
 
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
@@ -50,12 +46,8 @@ impl SessionWriter {
         if self.tracker.age().is_some() && self.tracker.is_away() {
             return Err(WriteError::Away.into());
         }
-        let in_turn = async {
-            let _turn = self.turns.acquire().await?;
-            Ok(write.await?)
-        };
-        let stored = tokio::time::timeout(LIMIT, in_turn).await;
-        stored.unwrap_or_else(|_| Err(WriteError::NoAnswer.into()))
+        let stored = tokio::time::timeout(LIMIT, write).await;
+        Ok(stored.map_err(|_| WriteError::NoAnswer)??)
     }
 }
 

@@ -9,6 +9,9 @@ use thiserror::Error;
 /// The rate of a caller if nothing else is configured.
 const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst: 10_000 };
 
+/// The rate at which a caller may change the state of sessions, which is stored until they expire.
+pub(super) const SESSION_CHANGES: Rate = Rate { count: 30, unit: Unit::Minute, burst: 1_000 };
+
 const NONE: &str = "none";
 
 /// A number of requests per unit of time: `100/s`, `10/min burst 20`, `5/h`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use thiserror::Error;
 
-use super::limits::{ActiveLimits, Rate};
+use super::limits::{ActiveLimits, Rate, SESSION_CHANGES};
 use super::shares::Principal;
 use crate::wire::jsonrpc::{LIMIT_EXCEEDED, RpcError};
 
@@ -37,6 +37,8 @@ pub enum LimitScope {
     Tool,
     /// The caller's calls of the tool.
     CallerTool,
+    /// The caller's changes of sessions.
+    SessionChanges,
 }
 
 impl fmt::Display for LimitScope {
@@ -46,6 +48,7 @@ impl fmt::Display for LimitScope {
             Self::Total => "requests of all callers",
             Self::Tool => "calls of this tool",
             Self::CallerTool => "calls of this tool per caller",
+            Self::SessionChanges => "changes of sessions per caller",
         })
     }
 }
@@ -143,6 +146,11 @@ impl RateLimiter {
             self.count(Key::Tool(hash(limit)), LimitScope::Tool, limit.rate, principal)?;
         }
         Ok(())
+    }
+
+    /// Counts a change of a session. Needs a limiter of its own.
+    pub(crate) fn session_change(&self, principal: Principal) -> Result<(), RateLimited> {
+        self.count(Key::Caller(principal), LimitScope::SessionChanges, SESSION_CHANGES, principal)
     }
 
     /// Sets the number of servers that share the limits.

@@ -1,22 +1,18 @@
 //! What goes on beside the looks at the registry, and must not hold them up.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use callgate::http::AuthenticateError;
-use callgate::mcp::{Identify, IdentifyError, Nonce, NotificationStream, Relay as _};
+use callgate::mcp::{Identify, IdentifyError, NotificationStream};
 use callgate::upstream::BoxFuture;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::registry::flush_uses;
-use super::super::session_writer::SessionWriter;
 use super::away::{Followed, POLL, followed};
 use super::back::method;
 use super::double::Mood;
 use super::*;
 use crate::auth::authenticator::TokenAuthenticator;
-use crate::store::Store;
 
 #[tokio::test(start_paused = true)]
 async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written_later() {
@@ -107,22 +103,6 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
         rows.revisions.catalog += 1;
     });
     followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn however_many_messages_there_are_few_are_written_at_once() {
-    let followed = followed(Duration::from_mins(1)).await;
-    let tracker = Arc::clone(followed.registry.authenticator().tracker());
-    let store: Arc<dyn Store> = Arc::clone(&followed.store) as _;
-    let relay = Arc::new(SessionWriter::new(&store, &tracker));
-    let mut posting = JoinSet::new();
-    for number in 0..1_000 {
-        let relay = Arc::clone(&relay);
-        posting
-            .spawn(async move { relay.post(Nonce::default(), number.to_string()).await.is_ok() });
-    }
-    assert!(posting.join_all().await.into_iter().all(|is_kept| is_kept));
-    assert_eq!(followed.store.most_writing.load(Ordering::SeqCst), 2);
 }
 
 /// Whoever has this token.

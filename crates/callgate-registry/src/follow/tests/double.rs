@@ -16,8 +16,6 @@ use crate::store::{Result, StoreError};
 
 /// How long a slow login takes.
 const LOGIN: Duration = Duration::from_secs(3);
-/// How long a message takes to write.
-const WRITE: Duration = Duration::from_millis(5);
 /// How long names take to write where that is slow.
 pub(super) const NAMES: Duration = Duration::from_secs(10);
 
@@ -78,9 +76,6 @@ pub(super) struct Double {
     is_connected: AtomicBool,
     /// Tells that something changed.
     pub(super) told: Notify,
-    /// How many messages are being written, and how many were at most.
-    writing: AtomicUsize,
-    pub(super) most_writing: AtomicUsize,
     /// How many operations there were, and the largest number of digests in one.
     pub(super) operations: AtomicUsize,
     pub(super) most_digests: AtomicUsize,
@@ -180,10 +175,6 @@ impl Store for Double {
         self.ask(What::Write, |_| false).await
     }
     async fn post_message(&self, _: &str, _: &str) -> Result<()> {
-        let writing = self.writing.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_writing.fetch_max(writing, Ordering::SeqCst);
-        sleep(WRITE).await;
-        self.writing.fetch_sub(1, Ordering::SeqCst);
         self.ask(What::Write, |_| ()).await
     }
     async fn renew_lease(&self, _: &str, _: i64) -> Result<u32> {

@@ -119,13 +119,20 @@ impl Mcp {
             let message = "the header `Mcp-Session-Id` is missing";
             return Err(McpError::bad_request(INVALID_REQUEST, message));
         };
-        self.change(&session, SessionEdit::End).await?;
+        self.change(inbound.caller, &session, SessionEdit::End).await?;
         self.cancel_session(session.nonce);
         Ok(McpResponse::Accepted)
     }
 
-    async fn change(&self, session: &Session, edit: SessionEdit) -> Result<SessionState, McpError> {
-        self.sessions.change(session, edit).await.map_err(|error| {
+    async fn change(
+        &self,
+        caller: &Caller,
+        session: &Session,
+        edit: SessionEdit,
+    ) -> Result<SessionState, McpError> {
+        let principal = caller.principal();
+        self.sessions.admit_change(principal)?;
+        self.sessions.change(session, principal, edit).await.map_err(|error| {
             let why = std::error::Error::source(&error).map(ToString::to_string);
             tracing::error!(error = why, "{error}");
             McpError::new(503, INTERNAL_ERROR, error.to_string())
@@ -175,7 +182,7 @@ impl RequestContext<'_> {
     /// Changes the state of the session or connection. Returns `None` if there is neither.
     async fn change(&self, edit: SessionEdit) -> Result<Option<SessionState>, McpError> {
         if let Some(session) = &self.negotiated.session {
-            return self.mcp.change(session, edit).await.map(Some);
+            return self.mcp.change(self.inbound.caller, session, edit).await.map(Some);
         }
         let Some(connection) = self.inbound.connection else { return Ok(None) };
         connection.update(|state| edit.apply(&mut state.session));

@@ -10,8 +10,8 @@ use std::time::Duration;
 use moka::sync::Cache;
 use serde_json::value::RawValue;
 
-use super::session::{Nonce, Session};
-use crate::access::Principal;
+use super::session::{Nonce, Session, turn};
+use crate::access::{Principal, Shares};
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::read_message;
 use crate::mcp::{Mcp, McpError, Members, Scope};
@@ -32,6 +32,9 @@ const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
 const MAX_COUNTED: u64 = 100_000;
 
+/// Maximum number of messages that are relayed at once. More would take connections of the database from others.
+const MAX_POSTS: usize = 2;
+
 /// Sends messages of clients to the other servers that share the sessions.
 pub trait Relay: Send + Sync + fmt::Debug {
     /// Sends the message to every other server, which passes it to [`Mcp::deliver`]. One of them may run the call that the
@@ -48,6 +51,7 @@ pub trait Relay: Send + Sync + fmt::Debug {
 pub(crate) struct LimitedRelay {
     relay: Arc<dyn Relay>,
     usage: Cache<QuotaKey, Arc<Usage>>,
+    posts: Arc<Shares>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +70,7 @@ struct Usage {
 impl LimitedRelay {
     pub(crate) fn new(relay: Arc<dyn Relay>) -> Self {
         let usage = Cache::builder().max_capacity(MAX_COUNTED).time_to_live(WINDOW).build();
-        Self { relay, usage }
+        Self { relay, usage, posts: Shares::new(MAX_POSTS) }
     }
 
     /// Relays a message of a valid session.
@@ -96,7 +100,11 @@ impl LimitedRelay {
             let retry_after = Some(WINDOW.as_secs());
             return Err(McpError { retry_after, ..McpError::new(429, INVALID_REQUEST, problem) });
         }
-        self.relay.post(session.nonce, message).await.map_err(|error| {
+        let posted = async {
+            let _share = turn(&self.posts, principal).await?;
+            self.relay.post(session.nonce, message).await
+        };
+        posted.await.map_err(|error| {
             let problem = "the call runs on another server, which cannot be reached";
             tracing::error!(error = error.to_string(), "{problem}");
             McpError::new(503, INTERNAL_ERROR, format!("{problem}; send it again"))

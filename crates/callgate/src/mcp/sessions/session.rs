@@ -9,12 +9,13 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use sha2::Sha256;
 
 use super::relay::{LimitedRelay, Relay};
 use super::state::{SessionChange, SessionEdit, SessionState, SessionStore};
-use crate::access::Caller;
+use crate::access::{Caller, Principal, RateLimited, RateLimiter, Share, Shares};
 use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 
@@ -22,8 +23,11 @@ use crate::wire::Revision;
 const MAX_STATES: u64 = 32 * 1024 * 1024;
 /// Size of a state or of a subscription, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
-/// Number of locks that sessions share, so the maximum number of concurrent changes.
-const LOCKS: usize = 16;
+/// Maximum number of concurrent changes. They wait for one row in the database anyway, and each depends on the one
+/// before.
+const MAX_CHANGES: usize = 1;
+/// Time limit of waiting for the changes of others.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// First byte of a session id's content.
 const FORM: u8 = 1;
 /// Length of the content: form, revision, capabilities, user, nonce, expiry.
@@ -87,8 +91,8 @@ pub struct Sessions {
     /// The first key signs; all of them verify.
     keys: ArcSwap<Vec<SessionKey>>,
     states: Cache<Nonce, SessionState>,
-    /// Serializes the changes of a session.
-    locks: [tokio::sync::Mutex<()>; LOCKS],
+    changes: Arc<Shares>,
+    limiter: RateLimiter,
     store: Option<Arc<dyn SessionStore>>,
     relay: Option<LimitedRelay>,
 }
@@ -110,8 +114,11 @@ impl Sessions {
             let uris: usize = state.subscriptions.iter().map(|uri| ENTRY_SIZE + uri.len()).sum();
             u32::try_from(ENTRY_SIZE + uris).unwrap_or(u32::MAX)
         };
-        let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh).build();
-        Self { keys, states, locks: Default::default(), store: None, relay: None }
+        let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh);
+        // With the default policy, the end of a session may not be admitted.
+        let states = states.eviction_policy(EvictionPolicy::lru()).build();
+        let (changes, limiter) = (Shares::new(MAX_CHANGES), RateLimiter::default());
+        Self { keys, states, changes, limiter, store: None, relay: None }
     }
 
     /// Stores states, so that other servers and later processes know them.
@@ -194,17 +201,22 @@ impl Sessions {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Changes the state of a session and returns the new state.
+    /// Counts a change of a caller, whose state is stored until the session expires.
+    pub(crate) fn admit_change(&self, principal: Principal) -> Result<(), RateLimited> {
+        if principal == Principal::Unknown {
+            return Ok(());
+        }
+        self.limiter.session_change(principal)
+    }
+
+    /// Changes the state of a session and returns the new state. Callers that wait are served in turn.
     pub(crate) async fn change(
         &self,
         session: &Session,
+        principal: Principal,
         edit: SessionEdit,
     ) -> Result<SessionState, SessionStoreError> {
-        let [index, ..] = session.nonce;
-        let _guard = match self.locks.get(usize::from(index) % LOCKS) {
-            Some(lock) => Some(lock.lock().await),
-            None => None,
-        };
+        let _share = turn(&self.changes, principal).await.map_err(SessionStoreError)?;
         let Session { nonce, ends_at, .. } = *session;
         let state = match &self.store {
             // Another server may have changed it without this one knowing yet.
@@ -217,6 +229,18 @@ impl Sessions {
         };
         self.apply_change(SessionChange { nonce, state: state.clone(), ends_at });
         Ok(state)
+    }
+}
+
+/// Takes a share of the writes to a store, within a time limit.
+pub(super) async fn turn(
+    writes: &Arc<Shares>,
+    principal: Principal,
+) -> Result<Share, Box<dyn std::error::Error + Send + Sync>> {
+    match tokio::time::timeout(MAX_WAIT, writes.take(principal)).await {
+        Ok(Ok(share)) => Ok(share),
+        Ok(Err(_)) => Err("the caller has too many writes waiting".into()),
+        Err(_) => Err(format!("other writes took longer than {MAX_WAIT:?}").into()),
     }
 }
 
@@ -279,7 +303,11 @@ mod tests {
     use crate::access::{Grants, User};
     use crate::upstream::BoxFuture;
     use crate::wire::log_level::LogLevel;
+    use futures_util::FutureExt as _;
     use proptest::prelude::*;
+
+    const ALICE: Principal = Principal::User(7);
+    const BOB: Principal = Principal::User(8);
 
     fn caller(id: i64) -> Caller {
         Caller::user(User { id, name: "a".to_owned(), role: None }, Grants::default())
@@ -347,8 +375,8 @@ mod tests {
         let (one, other) = (sessions(1).with_store(Arc::clone(&shared) as _), sessions(1));
         let id = opened(&one, &caller(7));
         let session = one.find(&id, &caller(7), now).unwrap();
-        one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
-        one.change(&session, SessionEdit::End).await.unwrap();
+        one.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        one.change(&session, ALICE, SessionEdit::End).await.unwrap();
         assert!(one.find(&id, &caller(7), now).is_none());
         assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
         for change in shared.0.lock().unwrap().iter() {
@@ -378,10 +406,89 @@ mod tests {
         let other = sessions(1).with_store(Arc::clone(&shared) as _);
         let id = opened(&one, &caller(7));
         let session = one.find(&id, &caller(7), SystemTime::now()).unwrap();
-        one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
-        let state = other.change(&session, SessionEdit::Subscribe("a:b".to_owned())).await.unwrap();
+        one.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        let state =
+            other.change(&session, ALICE, SessionEdit::Subscribe("a:b".to_owned())).await.unwrap();
         assert_eq!(state.log_level, Some(LogLevel::Error));
         assert_eq!(other.state(&session), state);
+    }
+
+    /// Records whose session is changed, when `go` allows it.
+    #[derive(Debug)]
+    struct Gated {
+        go: tokio::sync::Semaphore,
+        changed: std::sync::Mutex<Vec<Nonce>>,
+    }
+
+    impl SessionStore for Gated {
+        fn update(
+            &self,
+            nonce: Nonce,
+            _: SessionEdit,
+            _: u64,
+        ) -> BoxFuture<'_, Result<SessionState, Box<dyn std::error::Error + Send + Sync>>> {
+            Box::pin(async move {
+                self.go.acquire().await?.forget();
+                self.changed.lock().unwrap().push(nonce);
+                Ok(SessionState::default())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn many_changes_of_one_caller_do_not_delay_another() {
+        let go = tokio::sync::Semaphore::new(0);
+        let store = Arc::new(Gated { go, changed: std::sync::Mutex::default() });
+        let sessions = &sessions(1).with_store(Arc::clone(&store) as _);
+        let session = |id| {
+            let text = opened(sessions, &caller(id));
+            sessions.find(&text, &caller(id), SystemTime::now()).unwrap()
+        };
+        let change = |principal, session| async move {
+            sessions.change(&session, principal, SessionEdit::End).await.unwrap();
+        };
+        let bob = session(8);
+        let mut changes: Vec<_> =
+            (0..100).map(|_| change(ALICE, session(7))).map(Box::pin).collect();
+        changes.push(Box::pin(change(BOB, bob)));
+        for change in &mut changes {
+            assert!(change.as_mut().now_or_never().is_none());
+        }
+        store.go.add_permits(changes.len());
+        futures_util::future::join_all(changes).await;
+        let order = store.changed.lock().unwrap();
+        let position = order.iter().position(|nonce| *nonce == bob.nonce).unwrap();
+        assert!(position < 5, "{position} of {}", order.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_does_not_wait_for_others_without_end() {
+        let go = tokio::sync::Semaphore::new(0);
+        let store = Arc::new(Gated { go, changed: std::sync::Mutex::default() });
+        let sessions = sessions(1).with_store(store);
+        let id = opened(&sessions, &caller(7));
+        let session = sessions.find(&id, &caller(7), SystemTime::now()).unwrap();
+        let mut stuck = Box::pin(sessions.change(&session, ALICE, SessionEdit::End));
+        assert!(stuck.as_mut().now_or_never().is_none());
+        assert!(sessions.change(&session, BOB, SessionEdit::End).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_session_is_kept_however_many_states_there_are() {
+        let sessions = sessions(1);
+        let subscriptions = Arc::new([format!("a:{}", "b".repeat(16_000))].into());
+        let state = SessionState { subscriptions, ..SessionState::default() };
+        let nonces = (0_u128..3_000).map(u128::to_be_bytes);
+        for nonce in nonces.clone() {
+            sessions.apply_change(SessionChange { nonce, state: state.clone(), ends_at: 0 });
+            sessions.states.run_pending_tasks();
+            (0..10).for_each(|_| drop(sessions.states.get(&nonce)));
+        }
+        let id = opened(&sessions, &caller(7));
+        let session = sessions.find(&id, &caller(7), SystemTime::now()).unwrap();
+        sessions.change(&session, ALICE, SessionEdit::End).await.unwrap();
+        sessions.states.run_pending_tasks();
+        assert!(sessions.find(&id, &caller(7), SystemTime::now()).is_none());
     }
 
     #[test]

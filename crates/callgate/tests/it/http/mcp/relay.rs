@@ -265,6 +265,26 @@ async fn one_address_cannot_post_without_end_in_many_sessions() {
 }
 
 #[tokio::test]
+async fn one_address_cannot_store_sessions_without_end() {
+    let (one, _, office, _) = two();
+    let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}});
+    let set = async |address: [u8; 4]| {
+        let client = opened_by(&one, "", "2025-11-25").await;
+        let peer = ConnectInfo(SocketAddr::from((address, 1)));
+        let request = client.builder(&level).extension(peer);
+        one.send(request.body(level.to_string().into()).unwrap()).await
+    };
+    let mut refused = None;
+    while refused.is_none() && office.states.lock().unwrap().len() < 1_500 {
+        refused = Some(set([192, 0, 2, 1]).await).filter(|reply| reply.status != 200);
+    }
+    let refused = refused.unwrap();
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "2"));
+    assert!(refused.text.contains("changes of sessions per caller is 30/min"), "{}", refused.text);
+    assert_eq!(set([192, 0, 2, 2]).await.status, 200, "others may go on");
+}
+
+#[tokio::test]
 async fn only_what_could_concern_a_call_of_a_good_session_is_posted() {
     let (one, _, office, _) = two();
     let client = opened(&one, "2025-11-25").await;
