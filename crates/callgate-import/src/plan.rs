@@ -26,8 +26,8 @@ use written::Written;
 
 pub use report::{Detail, Line, Report};
 
-/// Number of attempts if others write to the registry at the same time.
-const ATTEMPTS: usize = 5;
+/// Number of attempts if others write to the registry at the same time, such as the imports of a server that starts.
+const ATTEMPTS: usize = 20;
 
 /// Reports what an import would change.
 pub async fn preview(

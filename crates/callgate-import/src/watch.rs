@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use callgate_registry::SqlStore;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -143,7 +143,10 @@ impl WatchedSource<'_> {
         let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
         let (source, change) = self.read(store, detail).await?;
         match (self.policy, &change) {
-            (Policy::Apply, Some(change)) => self.apply(store, &source, change).await?,
+            // Not only this change: imports that run at the same time may have written a part of it.
+            (Policy::Apply, Some(_)) => {
+                write(&source, store, &self.options, None).await?;
+            }
             (Policy::Hold, change) => Pending(store).set(self.name, change.as_ref()).await?,
             (Policy::Apply | Policy::Show, _) => {}
         }
@@ -153,12 +156,12 @@ impl WatchedSource<'_> {
 
 /// Repeats imports and logs their events, until the future is dropped.
 pub async fn serve(imports: Vec<RepeatedImport<'_>>) {
-    let tasks = imports.into_iter().map(|import| Task {
-        import,
-        due: Instant::now(),
-        last: Outcome::Unchanged,
+    let tasks = imports.into_iter().map(|import| {
+        let task = Task { import, due: Instant::now(), last: Outcome::Unchanged };
+        run(task, |import, event| log(import, &event))
     });
-    run(tasks.collect(), |import, event| log(import, &event)).await;
+    // At the same time: one that hangs does not delay the others.
+    join_all(tasks).await;
 }
 
 /// Repeats an import that was just run, until the future is dropped. The change with the digest `last` is not
@@ -170,7 +173,7 @@ pub async fn watch(
 ) {
     let due = Instant::now() + import.every;
     let task = Task { import, due, last: last.map_or(Outcome::Unchanged, Outcome::Change) };
-    run(vec![task], |_, event| on_event(event)).await;
+    run(task, |_, event| on_event(event)).await;
 }
 
 struct Task<'a> {
@@ -187,9 +190,9 @@ enum Outcome {
     Failure(String),
 }
 
-/// Runs each import when it is due and reports what is new. One after the other: they write to one registry.
-async fn run(mut tasks: Vec<Task<'_>>, mut on_event: impl FnMut(&RepeatedImport<'_>, Event<'_>)) {
-    while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
+/// Runs an import whenever it is due and reports what is new.
+async fn run(mut task: Task<'_>, mut on_event: impl FnMut(&RepeatedImport<'_>, Event<'_>)) {
+    loop {
         tokio::time::sleep_until(task.due).await;
         let result = (task.import.run)().await;
         if result.is_ok() && matches!(task.last, Outcome::Failure(_)) {
@@ -264,5 +267,71 @@ impl Pending<'_> {
         }
         let text = change.map(serde_json::to_string).transpose()?.unwrap_or_default();
         Ok(self.0.set_meta(&Self::key(name), &text).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use callgate_registry::{DatabaseOptions, DatabaseUrl, MethodRow, Store as _};
+    use futures_util::FutureExt as _;
+    use futures_util::future::try_join_all;
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::source::{Needed, Proposal};
+
+    #[tokio::test]
+    async fn an_import_that_hangs_does_not_delay_others() {
+        let (sender, mut runs) = mpsc::unbounded_channel();
+        let import = |name, run| RepeatedImport {
+            name,
+            run,
+            every: Duration::from_millis(1),
+            policy: Policy::Apply,
+        };
+        let run = move || {
+            sender.send(()).unwrap();
+            ready(Ok(None)).boxed()
+        };
+        let imports =
+            vec![import("hangs", Box::new(|| pending().boxed())), import("works", Box::new(run))];
+        let two_runs = async {
+            for _ in 0..2 {
+                runs.recv().await.unwrap();
+            }
+        };
+        let either = async {
+            tokio::select! { () = serve(imports) => {}, () = two_runs => {} }
+        };
+        timeout(Duration::from_mins(1), either).await.unwrap();
+    }
+
+    /// The change of one differs when another has written a section that both need.
+    #[tokio::test]
+    async fn imports_that_run_at_the_same_time_are_all_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
+        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
+        let store = Arc::new(store);
+        let names: Vec<String> = (0..12).map(|n| format!("source{n}")).collect();
+        let sources = names.iter().map(|name| WatchedSource {
+            name,
+            read: Box::new(|| ready(Ok(source(name))).boxed()),
+            options: ImportOptions::default(),
+            policy: Policy::Apply,
+        });
+        let sources: Vec<_> = sources.collect();
+        try_join_all(sources.iter().map(|source| source.run(&store))).await.unwrap();
+        assert_eq!(store.catalog_rows().await.unwrap().methods.len(), names.len());
+    }
+
+    fn source(name: &str) -> Source {
+        let row = MethodRow { rpc_method: name.to_owned(), ..MethodRow::default() };
+        let needs = Some(vec![("shop".to_owned(), Needed::BySafety)]);
+        let methods = vec![Proposal { row, needs, ..Proposal::default() }];
+        Source { name: name.to_owned(), methods, ..Source::default() }
     }
 }
