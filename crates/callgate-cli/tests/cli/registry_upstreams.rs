@@ -1,7 +1,8 @@
 //! Services that are rows of the registry, set with `callgate upstream`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::fake::{FakeResponse, FakeService};
 use super::support::{Server, TestDirectory};
 use super::upstreams::{Service, place_with_a_method};
 
@@ -248,22 +249,10 @@ fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() 
     assert!(talk.contains("does not allow the target `localhost:2`, the file `secret`"), "{talk}");
 }
 
-/// Whoever may write to the registry does not get the files, variables and addresses of the server.
-#[test]
-fn rows_beyond_the_limits_are_quarantined_and_others_work() {
-    let service = Service::start();
-    let dir = place_with_a_method(ALLOWED);
-    std::fs::create_dir(dir.path("secrets")).unwrap();
-    dir.write("outside", "s3cret");
-    dir.write("secrets/key", "k3y");
-    dir.write("secrets/url", "http://169.254.169.254/");
-    std::os::unix::fs::symlink(dir.path("outside"), dir.path("secrets/link")).unwrap();
-    set(&dir, &service, &[]);
-    let allowed = ALLOWED.replace("\".\"", "\"secrets\"");
-    dir.write("callgate.toml", &allowed);
-    let outside = dir.path("outside").display().to_string();
+/// Names and keys of rows, and a part of the reason why each is quarantined.
+fn rows_beyond_the_limits(outside: &str) -> Vec<(&'static str, Value, &'static str)> {
     let there = "http://127.0.0.1:1/";
-    let rows = [
+    vec![
         ("absolute", json!({"url": there, "headers": {"X": {"file": outside}}}), "the file"),
         ("passwd", json!({"url": there, "members": {"x": {"file": "/etc/passwd"}}}), "the file"),
         ("parent", json!({"url": there, "first_params": [{"file": "secrets/../outside"}]}), "file"),
@@ -272,7 +261,14 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
         ("ca", json!({"url": there, "ca_file": "/etc/passwd"}), "the file `/etc/passwd`"),
         ("env", json!({"url": there, "headers": {"X": {"env": "HOME"}}}), "the variable `HOME`"),
         ("metadata", json!({"url": "http://169.254.169.254/"}), "the target `169.254.169.254:80`"),
-        ("in_file", json!({"url": {"file": "secrets/url"}}), "the target `169.254.169.254:80`"),
+        ("in_file", json!({"url": {"file": "secrets/url"}}), "target in the file `secrets/url`"),
+        ("host", json!({"url": {"env": "ITEMS_SECRET", "prefix": "http://"}}), "`prefix` of `url`"),
+        ("token", json!({"url": there, "pass_caller": {"token": "X-T"}}), "`pass_caller.token`"),
+        (
+            "large",
+            json!({"url": "ws://127.0.0.1:1/", "max_result_bytes": u32::MAX}),
+            "`max_result_bytes` can be at most 67108864",
+        ),
         ("socket", json!({"url": "unix:/run/docker.sock"}), "target `unix:/run/docker.sock`"),
         ("ws", json!({"url": "wss://other.example/"}), "the target `other.example:443`"),
         (
@@ -282,13 +278,37 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
             "the target `10.0.0.1:80`",
         ),
         (
+            "path",
+            json!({"url": there, "oauth": {"token_url": {"env": "ITEMS_SECRET", "prefix": there},
+                "client_id": "a", "client_secret": "b"}}),
+            "`prefix` of `token_url`",
+        ),
+        (
             "refresh",
             json!({"url": there, "oauth": {"token_url": there, "client_id": "a",
                 "refresh_token": {"file": outside}}}),
             "the file",
         ),
-    ];
-    let good = json!({"url": there, "headers": {"X": {"file": "secrets/key"}}});
+    ]
+}
+
+/// Whoever may write to the registry does not get the files, variables and addresses of the server.
+#[test]
+fn rows_beyond_the_limits_are_quarantined_and_others_work() {
+    let service = Service::start();
+    let dir = place_with_a_method(ALLOWED);
+    std::fs::create_dir(dir.path("secrets")).unwrap();
+    dir.write("outside", "s3cret");
+    dir.write("secrets/key", "k3y");
+    dir.write("secrets/url", "http://s3cret.example/");
+    std::os::unix::fs::symlink(dir.path("outside"), dir.path("secrets/link")).unwrap();
+    set(&dir, &service, &[]);
+    let allowed = ALLOWED.replace("\".\"", "\"secrets\"");
+    dir.write("callgate.toml", &allowed);
+    let outside = dir.path("outside").display().to_string();
+    let rows = rows_beyond_the_limits(&outside);
+    let good = json!({"url": {"env": "ITEMS_SECRET", "prefix": "http://127.0.0.1:1/?key="},
+        "headers": {"X": {"file": "secrets/key"}}, "max_result_bytes": 64 << 20});
     let all = rows.iter().map(|(name, config, _)| (*name, config)).chain([("good", &good)]);
     let values: Vec<String> = all.map(|(name, config)| format!("('{name}', '{config}')")).collect();
     dir.sql("callgate.db", &format!("INSERT INTO callgate_upstreams VALUES {}", values.join(",")));
@@ -307,8 +327,41 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     assert!(talk.contains("note: upstream `metadata` is quarantined: "), "{talk}");
     let listed = dir.ok(&["upstream", "list"]);
     assert_eq!(
-        listed.matches("does not allow").count(),
+        listed.matches("quarantined: ").count(),
         rows.len() - 1,
         "a URL in a file is not read"
     );
+}
+
+/// An allowed token endpoint cannot write to the files of the server.
+#[test]
+fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
+    let fake = FakeService::start(|asked| match asked.target() {
+        "POST /token" => {
+            let token = json!({"access_token": "access", "token_type": "Bearer",
+                "refresh_token": "second"});
+            FakeResponse::json(200, token)
+        }
+        _ => asked.result(7),
+    });
+    let dir = place_with_a_method(ALLOWED);
+    dir.write("refresh", "first\n");
+    let (url, token_url) = (fake.url("/rpc"), fake.url("/token"));
+    dir.ok(&[
+        "upstream",
+        "set",
+        "default",
+        &format!("url={url}"),
+        &format!("oauth.token_url={token_url}"),
+        "oauth.client_id=callgate",
+        r#"oauth.refresh_token={"file":"refresh"}"#,
+    ]);
+    let server = dir.serve(&[]);
+    assert_eq!(told(&server), None);
+    let log = fake.log.requests();
+    assert!(log[0].body.as_str().unwrap().contains("refresh_token=first"), "{log:?}");
+    assert_eq!(std::fs::read_to_string(dir.path("refresh")).unwrap(), "first\n");
+    server.signal("-TERM");
+    let (_, log) = server.wait_for_exit();
+    assert!(log.contains("rotated the refresh token, and the new one is only in memory"), "{log}");
 }

@@ -83,6 +83,24 @@ impl RowLimits {
         Err(hinted(problem, self.hint(&refused)))
     }
 
+    /// Checks the target of a URL in a variable or file. The error does not show it: it may be a secret.
+    pub(super) fn check_target_in(
+        &self,
+        place: &Reference<'_>,
+        target: &Target,
+    ) -> anyhow::Result<()> {
+        if self.allows_target(target) {
+            return Ok(());
+        }
+        Err(hinted(
+            format!(
+                "`registry_upstreams` in the configuration does not allow the target in {place}"
+            ),
+            "add it to `targets` of `[registry_upstreams]` in callgate.toml, for every server of this \
+             registry",
+        ))
+    }
+
     fn hint(&self, refused: &[Reference<'_>]) -> String {
         let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
             let new: Vec<String> = refused.iter().filter_map(add).collect();

@@ -34,8 +34,13 @@ impl OAuthTable {
         &self.token_url
     }
 
-    /// Returns the client, whose requests go to `token_url`.
-    pub(super) fn client(&self, token_url: &str, secrets: Secrets) -> anyhow::Result<OAuthClient> {
+    /// Returns the client, whose requests go to `token_url`. That of a row does not write to files.
+    pub(super) fn client(
+        &self,
+        token_url: &str,
+        secrets: Secrets,
+        is_row: bool,
+    ) -> anyhow::Result<OAuthClient> {
         let client = OAuthClient::new(token_url).context("`token_url`")?;
         let mut client = client.client_auth(self.client_auth);
         match (&self.client_id, &self.client_secret, &self.refresh_token) {
@@ -55,7 +60,7 @@ impl OAuthTable {
             client = client.scope(scope);
         }
         if let Some(token) = &self.refresh_token {
-            client = client.refresh_token(store(token, secrets)?);
+            client = client.refresh_token(store(token, secrets, is_row)?);
         }
         Ok(client)
     }
@@ -65,10 +70,16 @@ fn secret_of(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secret>
     Secret::new(&text.read(key, secrets)?).with_context(|| format!("`{key}` is empty"))
 }
 
-/// A file is read for each request, and replaced when the server rotates the token.
-fn store(token: &Text, secrets: Secrets) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
+/// A file is read for each request, and replaced when the server rotates the token. The file of a row is read
+/// once: the authorization server of a row must not be able to write to files.
+fn store(
+    token: &Text,
+    secrets: Secrets,
+    is_row: bool,
+) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
     let first = secret_of("refresh_token", token, secrets)?;
-    Ok(match token.external().and_then(|external| external.whole_file()) {
+    let file = token.external().and_then(|external| external.whole_file());
+    Ok(match file.filter(|_| !is_row) {
         Some(file) => Arc::new(RefreshTokenFile::new(file)),
         None => Arc::new(InMemoryRefreshToken::new(first)),
     })

@@ -89,6 +89,11 @@ impl ExternalValue {
         }
     }
 
+    pub(super) fn prefix(&self) -> &str {
+        let (Self::Variable { prefix, .. } | Self::File { prefix, .. }) = self;
+        prefix
+    }
+
     /// Returns the file, if it contains nothing but the value.
     pub(super) fn whole_file(&self) -> Option<&Path> {
         match self {
@@ -107,7 +112,6 @@ impl ExternalValue {
 
     fn read(&self, key: &str, secrets: Secrets) -> anyhow::Result<String> {
         let place = self.place();
-        let (Self::Variable { prefix, .. } | Self::File { prefix, .. }) = self;
         let text = match self {
             _ if secrets == Secrets::Placeholder => "secret".to_owned(),
             Self::Variable { env, .. } => {
@@ -119,6 +123,6 @@ impl ExternalValue {
         };
         let secret = Secret::new(text.trim_start_matches('\u{feff}'));
         let secret = secret.with_context(|| format!("`{key}`: {place} is empty"))?;
-        Ok(format!("{prefix}{}", secret.expose()))
+        Ok(format!("{}{}", self.prefix(), secret.expose()))
     }
 }

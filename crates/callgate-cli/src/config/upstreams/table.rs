@@ -21,6 +21,10 @@ use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::keys::UPSTREAM_KEYS;
 use crate::errors::hinted;
 
+/// Maximum of `max_result_bytes` in the registry: a message over WebSocket counts against the budget of all results
+/// only once it is read.
+const MAX_ROW_RESULT_BYTES: u32 = 64 << 20;
+
 /// Default of `visibility_seconds`.
 const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 
@@ -143,12 +147,45 @@ impl UpstreamTable {
 
     /// Limits what the upstream may use. URLs in variables and files are checked when they are read.
     pub(super) fn limited(self, limits: &Arc<RowLimits>) -> anyhow::Result<Self> {
-        let urls = [&self.url].into_iter().chain(self.oauth.iter().map(OAuthTable::token_url));
+        self.check_row_keys()?;
+        let urls = self.urls().map(|(_, url)| url);
         let targets = urls.filter_map(|url| url.inline()?.parse().ok()).map(Reference::Target);
         let external = self.external().map(ExternalValue::reference);
         let ca_file = self.ca_file.iter().map(|file| Reference::File(file));
         limits.check(targets.chain(external).chain(ca_file))?;
         Ok(Self { limits: Some(Arc::clone(limits)), ..self })
+    }
+
+    fn urls(&self) -> impl Iterator<Item = (&'static str, &Text)> {
+        let token_url = self.oauth.iter().map(|oauth| ("token_url", oauth.token_url()));
+        [("url", &self.url)].into_iter().chain(token_url)
+    }
+
+    /// Refuses what only upstreams in the configuration file may have.
+    fn check_row_keys(&self) -> anyhow::Result<()> {
+        let in_file = "configure the upstream in callgate.toml";
+        if self.pass_caller.token.is_some() {
+            let problem = "`pass_caller.token` is not available in the registry: whoever may write to \
+                           it would get the tokens of callers";
+            return Err(hinted(problem, in_file));
+        }
+        if self.max_result_bytes.is_some_and(|bytes| bytes > MAX_ROW_RESULT_BYTES) {
+            let problem =
+                format!("`max_result_bytes` can be at most {MAX_ROW_RESULT_BYTES} in the registry");
+            return Err(hinted(problem, in_file));
+        }
+        // The log shows hosts and paths. A secret may only be in the query.
+        let is_shown = |url: &Text| {
+            let prefix = url.external().map_or("", ExternalValue::prefix);
+            !prefix.is_empty() && !prefix.contains('?')
+        };
+        match self.urls().find(|(_, url)| is_shown(url)) {
+            Some((key, _)) => Err(hinted(
+                format!("`prefix` of `{key}` must contain a `?` in the registry"),
+                "store the whole URL in the variable or file, or only a part of the query",
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Returns the URL without its query, or the place of the URL.
@@ -172,15 +209,16 @@ impl UpstreamTable {
     }
 
     fn checked_url(&self, key: &str, url: &Text, secrets: Secrets) -> anyhow::Result<String> {
-        if url.external().is_some() && secrets == Secrets::Placeholder {
-            return Ok("http://localhost/".to_owned());
-        }
         let text = url.read(key, secrets)?;
-        if let Some(limits) = &self.limits {
-            let target = text.parse().with_context(|| format!("`{key}`"))?;
-            limits.check([Reference::Target(target)])?;
+        match (url.external(), &self.limits) {
+            (Some(_), _) if secrets == Secrets::Placeholder => Ok("http://localhost/".to_owned()),
+            (Some(external), Some(limits)) => {
+                let target = text.parse().with_context(|| format!("`{key}`"))?;
+                limits.check_target_in(&external.reference(), &target)?;
+                Ok(text)
+            }
+            _ => Ok(text),
         }
-        Ok(text)
     }
 
     pub(super) fn options(
@@ -221,7 +259,7 @@ impl UpstreamTable {
         }
         if let Some(oauth) = &self.oauth {
             let url = self.checked_url("token_url", oauth.token_url(), secrets);
-            let client = url.and_then(|url| oauth.client(&url, secrets));
+            let client = url.and_then(|url| oauth.client(&url, secrets, self.limits.is_some()));
             options = options.oauth(client.context("`oauth`")?);
         }
         self.with_basic(options, secrets)

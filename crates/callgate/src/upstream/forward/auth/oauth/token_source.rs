@@ -223,7 +223,7 @@ impl TokenSource {
             tracing::warn!(
                 upstream = self.upstream,
                 "the authorization server rotated the refresh token, and the new one is only in memory; set \
-                 `refresh_token = {{ file = … }}` to keep it after a restart"
+                 `refresh_token = {{ file = … }}` in the configuration file to keep it after a restart"
             );
         }
     }
