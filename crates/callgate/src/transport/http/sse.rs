@@ -11,29 +11,32 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 
 use crate::access::Share;
-use crate::mcp::{Event, EventReader, NotificationStream, RunningCall};
+use crate::mcp::{EncodedMessage, Event, EventReader, NotificationStream, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+/// Maximum length of a message that is copied into one frame. Larger messages are sent in their slices, which are
+/// shared with other responses or counted against the memory budget until they are sent.
+const MAX_COPIED: usize = 16 << 10;
 const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// Returns a stream of events that are ready.
 pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
-    respond(stream::iter(events).map(|event| frame(None, event)))
+    respond(stream::iter(events).map(|event| frames(None, event)))
 }
 
 /// Returns the events of a call.
 pub(super) fn of_call(call: RunningCall) -> Response {
-    let next = async |mut call: RunningCall| Some((frame(None, call.next().await?), call));
+    let next = async |mut call: RunningCall| Some((frames(None, call.next().await?), call));
     respond(stream::unfold(call, next))
 }
 
 /// Returns a stream of notifications.
 pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Share) -> Response {
     let next = async |(mut stream, share): (Box<NotificationStream>, Share)| {
-        Some((frame(None, stream.next().await?), (stream, share)))
+        Some((frames(None, stream.next().await?), (stream, share)))
     };
     // Sent immediately, so that the client knows that the stream is open.
-    let opened = stream::iter([Bytes::from_static(KEEP_ALIVE)]);
+    let opened = stream::iter([frames(None, Event::KeepAlive)]);
     respond(opened.chain(stream::unfold((notifications, share), next)))
 }
 
@@ -41,7 +44,7 @@ pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Sh
 pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
     let next = async |(mut reader, share): (EventReader, Option<Share>)| {
         let (id, event) = reader.next().await?;
-        Some((frame(id.as_deref(), event), (reader, share)))
+        Some((frames(id.as_deref(), event), (reader, share)))
     };
     respond(stream::unfold((reader, share), next))
 }
@@ -59,35 +62,42 @@ pub(super) fn keep_while_streaming<T: Send + 'static>(response: Response, guard:
     })
 }
 
-fn respond(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let frames = frames.map(Ok::<_, Infallible>);
+fn respond<F>(events: impl Stream<Item = F> + Send + 'static) -> Response
+where
+    F: Iterator<Item = Bytes> + Send + 'static,
+{
+    let frames = events.flat_map(stream::iter).map(Ok::<_, Infallible>);
     let buffering = ("x-accel-buffering", HeaderValue::from_static("no"));
     let mut response = (StatusCode::OK, [buffering], Body::from_stream(frames)).into_response();
     response.headers_mut().insert(CONTENT_TYPE, TYPE);
     response
 }
 
-fn frame(id: Option<&str>, event: Event) -> Bytes {
+/// Returns the frames of an event. They are created one by one, as the client reads them.
+fn frames(id: Option<&str>, event: Event) -> impl Iterator<Item = Bytes> + use<> {
     let id = id.map(|id| format!("id: {id}\n"));
-    let retry = match event {
-        Event::KeepAlive => return Bytes::from_static(KEEP_ALIVE),
-        Event::Retry(retry) => retry,
-        event => {
-            let mut frame = Vec::new();
-            for message in event.into_messages() {
-                frame.extend_from_slice(b"event: message\n");
-                frame.extend_from_slice(id.as_deref().unwrap_or_default().as_bytes());
-                frame.extend_from_slice(b"data: ");
-                for slice in message.into_slices() {
-                    frame.extend_from_slice(&slice);
-                }
-                frame.extend_from_slice(b"\n\n");
-            }
-            return frame.into();
+    let control = match (&event, &id) {
+        (Event::KeepAlive, _) => Some(Bytes::from_static(KEEP_ALIVE)),
+        // A client without event ids cannot resume, so it must stay connected.
+        (Event::Retry(retry), Some(id)) => {
+            let retry = retry.map(|retry| format!("retry: {}\n", retry.as_millis()));
+            Some(format!("{id}{}data: \n\n", retry.unwrap_or_default()).into())
         }
+        _ => None,
     };
-    // A client without event ids cannot resume, so it must stay connected.
-    let Some(id) = id else { return Bytes::new() };
-    let retry = retry.map(|retry| format!("retry: {}\n", retry.as_millis())).unwrap_or_default();
-    format!("{id}{retry}data: \n\n").into()
+    let start = format!("event: message\n{}data: ", id.unwrap_or_default());
+    let messages = event.into_messages().into_iter();
+    control.into_iter().chain(messages.flat_map(move |message| message_frames(&start, message)))
+}
+
+fn message_frames(start: &str, message: EncodedMessage) -> Vec<Bytes> {
+    let slices = message.into_slices();
+    let mut frames = Vec::with_capacity(slices.len() + 2);
+    frames.push(Bytes::copy_from_slice(start.as_bytes()));
+    frames.extend(slices);
+    frames.push(Bytes::from_static(b"\n\n"));
+    if frames.iter().map(Bytes::len).sum::<usize>() <= MAX_COPIED {
+        return vec![frames.concat().into()];
+    }
+    frames
 }

@@ -133,6 +133,26 @@ async fn the_tools_of_a_resource_count_against_the_budget_until_they_are_sent() 
 }
 
 #[tokio::test]
+async fn an_event_counts_against_the_budget_until_it_is_sent() {
+    let (app, _) = large(1);
+    let read = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read",
+        "params": {"uri": "callgate://tools"}});
+    let post = request("POST", "reader", "/mcp").header("accept", "text/event-stream");
+    let response = app.respond(post.body(Body::from(read.to_string())).unwrap()).await;
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut body = response.into_body();
+    let mut frames = Vec::new();
+    while let Some(frame) = body.frame().await {
+        frames.push(frame.unwrap().into_data().unwrap());
+    }
+    assert!(app.gateway.in_flight_bytes().0 > 1_500_000, "the server has not sent them yet");
+    assert!(frames[0].starts_with(b"event: message\ndata: "));
+    assert!(frames.last().unwrap().ends_with(b"\n\n"));
+    drop((frames, body));
+    assert_eq!(app.gateway.in_flight_bytes().0, 0);
+}
+
+#[tokio::test]
 async fn a_batch_of_large_results_is_bounded_and_its_last_calls_do_not_run() {
     // Each result is too small to be counted by itself.
     for (size, expected) in [(50_000, 100), (400_000, 41)] {
