@@ -56,7 +56,12 @@ impl Rate {
     /// are allowed at once, for one of `servers` servers.
     pub(super) fn share(self, servers: u32) -> (u64, u64) {
         let interval = self.unit.nanoseconds() / u64::from(self.count);
-        (interval * u64::from(servers), u64::from(self.burst.div_ceil(servers)))
+        (interval.saturating_mul(servers.into()), u64::from(self.burst.div_ceil(servers)))
+    }
+
+    /// Returns half of the rate.
+    fn half(self) -> Self {
+        Self { count: self.count.div_ceil(2), burst: self.burst.div_ceil(2), ..self }
     }
 }
 
@@ -223,7 +228,7 @@ impl FromStr for ToolLimits {
 /// Rate limits; `None` is a limit that is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
-    /// Requests of each caller. Defaults to `1000/s burst 10000`. Callers without a user and an address are
+    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. Callers without a user and an address are
     /// counted as one.
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
@@ -249,10 +254,15 @@ impl Default for ActiveLimits {
 impl RateLimits {
     /// Completes these limits with those of `other`, and with the defaults.
     pub(crate) fn or(&self, other: &Self) -> ActiveLimits {
+        let total = self.total.or(other.total).and_then(RateLimit::rate);
+        // The default leaves a part of a low total to others.
+        let half =
+            total.map(Rate::half).filter(|half| half.share(1).0 > DEFAULT_PER_CALLER.share(1).0);
+        let default = Some(half.unwrap_or(DEFAULT_PER_CALLER));
         let per_caller = self.per_caller.or(other.per_caller);
         ActiveLimits {
-            per_caller: per_caller.map_or(Some(DEFAULT_PER_CALLER), RateLimit::rate),
-            total: self.total.or(other.total).and_then(RateLimit::rate),
+            per_caller: per_caller.map_or(default, RateLimit::rate),
+            total,
             tools: self.tools.clone().or_else(|| other.tools.clone()).unwrap_or_default(),
         }
     }

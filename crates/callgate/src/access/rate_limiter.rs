@@ -118,13 +118,23 @@ impl RateLimiter {
         limits: &ActiveLimits,
         principal: Principal,
     ) -> Result<(), RateLimited> {
-        if let Some(rate) = limits.per_caller {
-            self.count(Key::Caller(principal), LimitScope::Caller, rate, principal)?;
+        self.of_caller(limits, principal)?;
+        match limits.total {
+            Some(rate) => self.count(Key::Total, LimitScope::Total, rate, principal),
+            None => Ok(()),
         }
-        if let Some(rate) = limits.total {
-            self.count(Key::Total, LimitScope::Total, rate, principal)?;
+    }
+
+    /// Counts a request for the caller only.
+    pub(crate) fn of_caller(
+        &self,
+        limits: &ActiveLimits,
+        principal: Principal,
+    ) -> Result<(), RateLimited> {
+        match limits.per_caller {
+            Some(rate) => self.count(Key::Caller(principal), LimitScope::Caller, rate, principal),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Counts a call of a method, in addition to [`request`](Self::request).

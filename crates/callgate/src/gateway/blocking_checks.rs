@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use crate::access::{Caller, Shares};
-use crate::upstream::{CallError, CallFailure};
+use crate::upstream::CallError;
 
 /// Maximum size of a value that is checked on the current thread, in bytes. Most take far less than a
 /// millisecond.
@@ -40,9 +40,9 @@ impl BlockingChecks {
         check: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let Ok(share) = self.0.take(caller.principal()).await else {
-            let message = "Too many of your calls with large arguments or results are waiting. \
-                           Send fewer at once.";
-            return Err(CallError::Failed(CallFailure::new(message, "too many checks wait")));
+            let message = "Too many of your calls with large arguments are waiting. Nothing was run; \
+                           send fewer at once.";
+            return Err(CallError::Busy(message.into()));
         };
         let checked = tokio::task::spawn_blocking(move || {
             let _share = share;

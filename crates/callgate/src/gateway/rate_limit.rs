@@ -19,6 +19,12 @@ impl Gateway {
         self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
     }
 
+    /// Counts a request with an invalid credential for the address of its client. It does not count against the
+    /// limit of all callers, which strangers could use up otherwise.
+    pub(crate) fn admit_stranger(&self, client: &Caller) -> Result<(), RateLimited> {
+        self.rate_limiter.of_caller(&self.snapshot.load().limits, client.principal())
+    }
+
     /// Returns the number of requests that exceeded a rate limit.
     pub fn rate_limited(&self) -> u64 {
         self.rate_limiter.refused()

@@ -302,7 +302,7 @@ async fn answer(
         Endpoint::Metrics => metrics::metrics(state),
         Endpoint::WellKnown => well_known::mcp(state),
         Endpoint::Healthz => health::healthz(),
-        Endpoint::Readyz => health::readyz(state, parts).await,
+        Endpoint::Readyz => health::readyz(state, parts, peer).await,
         Endpoint::UnknownWellKnown | Endpoint::NotFound => {
             return Err(HttpError::no_such_path(uri.path()));
         }
@@ -341,11 +341,18 @@ async fn admitted_caller(
         Some(address) => caller.with_address(address),
         None => caller,
     };
-    // MCP counts its messages, since a call that is refused has a result.
-    if endpoint != Endpoint::Mcp || refusal.is_some() {
-        state.gateway.admit(&caller)?;
+    match refusal {
+        Some(refusal) => {
+            state.gateway.admit_stranger(&caller)?;
+            Err(refusal)
+        }
+        // MCP counts its messages, since a call that is refused has a result.
+        None if endpoint == Endpoint::Mcp => Ok(caller),
+        None => {
+            state.gateway.admit(&caller)?;
+            Ok(caller)
+        }
     }
-    refusal.map_or(Ok(caller), Err)
 }
 
 /// All endpoints as one service; see [`service`].

@@ -11,6 +11,9 @@ use crate::model::arguments::ArgumentsError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::wire::jsonrpc::RpcError;
 
+/// Seconds after which a call that was refused as [`CallError::Busy`] can be sent again.
+pub(crate) const BUSY_SECONDS: u64 = 2;
+
 /// The tool does not exist, or the caller is not allowed to use it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Tool '{0}' not found or access denied")]
@@ -31,6 +34,9 @@ pub enum CallError {
     /// A rate limit was exceeded; the method did not run.
     #[error(transparent)]
     RateLimited(#[from] RateLimited),
+    /// A limit that callers share is used up; the method did not run.
+    #[error("{0} Try again in {BUSY_SECONDS} seconds.")]
+    Busy(Cow<'static, str>),
     /// An error of the method, for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
@@ -95,6 +101,15 @@ impl CallFailure {
 }
 
 impl CallError {
+    /// Returns the seconds after which a call that was refused because of a limit can be sent again.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited(limited) => Some(limited.retry_after),
+            Self::Busy(_) => Some(BUSY_SECONDS),
+            _ => None,
+        }
+    }
+
     /// Creates a failure with a generic message for the caller.
     pub fn failed(detail: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Failed(CallFailure::new("Tool execution failed", detail))
@@ -121,6 +136,9 @@ impl CallError {
             Self::Denied { .. } => {
                 let decision = "denied: by the service";
                 tracing::info!(caller = caller.name(), method, decision, "access denied");
+            }
+            Self::Busy(reason) => {
+                tracing::debug!(caller = caller.name(), method, %reason, "call refused");
             }
             _ => {}
         }

@@ -231,7 +231,8 @@ impl ToolCall {
             CallError::NotFound(_)
             | CallError::NotReadOnly(_)
             | CallError::Arguments(_)
-            | CallError::RateLimited(_) => {
+            | CallError::RateLimited(_)
+            | CallError::Busy(_) => {
                 return self.error_result(&error.to_string(), None).into();
             }
             CallError::Gone(_, failure)

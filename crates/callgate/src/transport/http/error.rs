@@ -170,13 +170,11 @@ impl HttpError {
             _ => None,
         };
         let error_id = failure.map(|failure| &*failure.error_id);
-        let limited = match self {
-            Self::RateLimited(limited) | Self::Call(CallError::RateLimited(limited)) => {
-                Some(limited)
-            }
+        let retry_after = match self {
+            Self::RateLimited(limited) => Some(limited.retry_after),
+            Self::Call(error) => error.retry_after(),
             _ => None,
         };
-        let retry_after = limited.map(|limited| limited.retry_after);
         let error = ErrorBody { code, message: self.to_string(), data, error_id, retry_after };
         let mut response = json(status, &Body { error });
         add_challenge(&mut response, scope);
@@ -233,6 +231,7 @@ fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
         CallError::RateLimited(_) => {
             (StatusCode::TOO_MANY_REQUESTS, "rate_limited", LIMIT_EXCEEDED)
         }
+        CallError::Busy(_) => (StatusCode::TOO_MANY_REQUESTS, "busy", LIMIT_EXCEEDED),
         CallError::Rpc(_) | CallError::Protocol(_) | CallError::Failed(_) => {
             (StatusCode::INTERNAL_SERVER_ERROR, "execution_error", INTERNAL_ERROR)
         }
@@ -270,8 +269,9 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
         return (StatusCode::OK, error.clone());
     }
     let (status, _, code) = status_and_codes(error);
-    if let CallError::RateLimited(limited) = error {
-        return (status, limited.to_rpc());
+    if let Some(seconds) = error.retry_after() {
+        let data = Some(serde_json::json!({"retry_after": seconds}));
+        return (status, RpcError { code, message: error.to_string(), data });
     }
     let data = match failure_and_scope(error) {
         (None, _) => None,
@@ -288,9 +288,7 @@ pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &Call
     let (_, body) = rpc_error(error);
     let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
     add_challenge(&mut response, failure_and_scope(error).1);
-    if let CallError::RateLimited(limited) = error {
-        add_retry_after(&mut response, Some(limited.retry_after));
-    }
+    add_retry_after(&mut response, error.retry_after());
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     }

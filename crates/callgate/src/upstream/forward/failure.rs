@@ -232,12 +232,12 @@ impl Failure {
             Self::Busy(_) => (
                 CallOutcome::Busy,
                 "is busy: it has too many concurrent calls, and none ended within {}.",
-                "Nothing was run: try again later.",
+                "Nothing was run.",
             ),
             Self::TooManyCalls => (
                 CallOutcome::Busy,
                 "is busy: too many of your calls are waiting for it.",
-                "Nothing was run: send fewer at once, or try again later.",
+                "Nothing was run; send fewer at once.",
             ),
             Self::Down => (
                 CallOutcome::Down,
@@ -318,6 +318,9 @@ impl Failure {
         let failure = match self {
             Self::Error(error) => return error.into(),
             Self::Denied(error) => return CallError::denied(call.method, error),
+            failure @ (Self::Busy(_) | Self::TooManyCalls) => {
+                return CallError::Busy(failure.user_message(call.safety).into());
+            }
             failure => failure,
         };
         let log = format!("upstream `{upstream}`: {failure}");

@@ -114,9 +114,23 @@ async fn calls_beyond_the_limit_wait_and_then_fail_as_busy() {
         fake.log.wait_for_requests(1).await;
         app.text("order_delete", json!({"id": 2})).await
     };
-    let ((first, _), (second, _)) = tokio::join!(first, second);
+    let third = async {
+        fake.log.wait_for_requests(1).await;
+        app.invoke("order.delete", json!({"id": 3})).await
+    };
+    let fourth = async {
+        fake.log.wait_for_requests(1).await;
+        let params = json!({"id": 4});
+        let call = json!({"jsonrpc": "2.0", "id": 4, "method": "order.delete", "params": params});
+        app.post("/jsonrpc", call).await
+    };
+    let ((first, _), (second, _), third, fourth) = tokio::join!(first, second, third, fourth);
     assert!(first.contains("did not respond within 1s"), "{first}");
-    insta::assert_snapshot!(second, @"The service behind this tool is busy: it has too many concurrent calls, and none ended within 500ms. Nothing was run: try again later. (error id ID)");
+    insta::assert_snapshot!(second, @"The service behind this tool is busy: it has too many concurrent calls, and none ended within 500ms. Nothing was run. Try again in 2 seconds.");
+    for (status, body) in [third, fourth] {
+        assert_eq!(status, 429, "{body}");
+        assert!(body["error"]["message"].as_str().unwrap().ends_with(&second), "{body}");
+    }
     assert_eq!(fake.log.requests().len(), 1);
-    assert_eq!((app.count(CallOutcome::Busy), app.count(CallOutcome::TimedOut)), (1, 1));
+    assert_eq!((app.count(CallOutcome::Busy), app.count(CallOutcome::TimedOut)), (3, 1));
 }

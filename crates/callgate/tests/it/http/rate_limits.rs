@@ -293,6 +293,21 @@ async fn the_limit_of_all_callers_counts_only_what_their_own_limits_admit() {
 }
 
 #[tokio::test]
+async fn strangers_and_one_caller_leave_a_part_of_the_limit_of_all() {
+    let app = limited(&[("limit_requests", "8/h")]);
+    for _ in 0..20 {
+        let status = app.get("wrong", "/mcp/tools/list").await.status;
+        assert!(status == 401 || status == 429, "{status}");
+    }
+    let mut admitted = 0;
+    while app.get(ALICE, "/mcp/tools/list").await.status == 200 {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 4);
+    assert_eq!(app.get(BOB, "/mcp/tools/list").await.status, 200);
+}
+
+#[tokio::test]
 async fn settings_override_the_configuration_at_once() {
     let local = application();
     let catalog = catalog_of(local.methods());

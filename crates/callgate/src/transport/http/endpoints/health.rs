@@ -1,10 +1,14 @@
 //! `/healthz` and `/readyz`.
 
+use std::net::IpAddr;
+
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use crate::access::Caller;
+use crate::transport::http::client_address::client_address;
 use crate::transport::http::readiness::{Degraded, State, Status};
 use crate::transport::http::{EndpointSet, SharedState, authenticate, origin, response};
 
@@ -20,12 +24,9 @@ pub(crate) fn healthz() -> Response {
 /// verified and every caller needs one, because another replica may still serve them.
 ///
 /// Details are only for users and on the address for operations.
-pub(crate) async fn readyz(state: &SharedState, parts: &Parts) -> Response {
+pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Response {
     let has_details = match state.options.endpoints {
-        EndpointSet::All => {
-            let caller = authenticate::caller(state, parts).await;
-            caller.is_ok_and(|caller| caller.user.is_some())
-        }
+        EndpointSet::All => has_user(state, parts, peer).await,
         EndpointSet::Public => false,
         // A page of another site can reach the address with DNS rebinding.
         EndpointSet::Operations => {
@@ -38,6 +39,14 @@ pub(crate) async fn readyz(state: &SharedState, parts: &Parts) -> Response {
     }
     let body = body.into_iter().map(|(name, value)| (name.to_owned(), value));
     response::json(status, &body.collect::<Map<_, _>>())
+}
+
+/// Returns `true` if the request has a valid credential. Requests beyond the rate of their client count as without.
+async fn has_user(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> bool {
+    let client = client_address(parts, peer, &state.options);
+    let client = client.map_or_else(Caller::anonymous, |it| Caller::anonymous().with_address(it));
+    state.gateway.admit_stranger(&client).is_ok()
+        && authenticate::caller(state, parts).await.is_ok_and(|caller| caller.user.is_some())
 }
 
 fn readiness(state: &SharedState) -> (StatusCode, Vec<(&'static str, Value)>) {

@@ -66,7 +66,8 @@ impl Dispatcher<'_> {
             Err(
                 error @ (CallError::Unauthorized(_)
                 | CallError::Forbidden(..)
-                | CallError::RateLimited(_)),
+                | CallError::RateLimited(_)
+                | CallError::Busy(_)),
             ) => error::rpc_failed(error::rpc_error(&error).0, Some(id), &error),
             outcome => json_response(rpc_reply(&self.state.gateway, self.caller, id, outcome)),
         })

@@ -279,7 +279,8 @@ async fn one_address_cannot_store_sessions_without_end() {
         refused = Some(set([192, 0, 2, 1]).await).filter(|reply| reply.status != 200);
     }
     let refused = refused.unwrap();
-    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "2"));
+    assert_eq!(refused.status, 429);
+    assert!(matches!(refused.header("retry-after"), "1" | "2"), "{:?}", refused.headers);
     assert!(refused.text.contains("changes of sessions per caller is 30/min"), "{}", refused.text);
     assert_eq!(set([192, 0, 2, 2]).await.status, 200, "others may go on");
 }
