@@ -49,7 +49,8 @@ pub(super) enum Peer {
 #[derive(Debug)]
 struct Entry {
     activity: Arc<Activity>,
-    task: AbortHandle,
+    /// The task that serves the connection, once it is spawned.
+    task: Option<AbortHandle>,
 }
 
 /// Whether a connection waits for its client.
@@ -80,16 +81,18 @@ impl Connections {
 
     /// Adds the connection of the task that `spawn` starts.
     pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
-        let mut open = self.lock();
-        let id = open.next_id;
-        open.next_id += 1;
         let activity = Activity { started: self.started, waiting_since: 0.into() };
         let activity = Arc::new(activity);
         activity.wait();
+        let id = self.lock().insert(peer, Entry { activity: Arc::clone(&activity), task: None });
         let connections = Arc::clone(self);
-        let task = spawn(Connection { connections, peer, id, activity: Arc::clone(&activity) });
-        open.count += 1;
-        open.peers.entry(peer).or_default().insert(id, Entry { activity, task });
+        // Without the lock: a runtime that shuts down drops the connection at once.
+        let task = spawn(Connection { connections, peer, id, activity });
+        let mut open = self.lock();
+        let entry = open.peers.get_mut(&peer).and_then(|connections| connections.get_mut(&id));
+        if let Some(entry) = entry {
+            entry.task = Some(task);
+        }
     }
 
     /// Closes a connection if all are in use. Returns `false` if none can be closed for this peer.
@@ -143,10 +146,18 @@ impl Open {
         });
         let longest = candidates.max_by_key(|(rank, waited, ..)| (*rank, *waited));
         let Some((_, _, peer, id)) = longest else { return false };
-        if let Some(entry) = self.remove(peer, id) {
-            entry.task.abort();
+        if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
+            task.abort();
         }
         true
+    }
+
+    fn insert(&mut self, peer: Peer, entry: Entry) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.count += 1;
+        self.peers.entry(peer).or_default().insert(id, entry);
+        id
     }
 
     fn remove(&mut self, peer: Peer, id: u64) -> Option<Entry> {
