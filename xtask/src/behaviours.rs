@@ -17,12 +17,17 @@ const LIST: &str = include_str!("behaviours.txt");
 
 const PAGE: &str = "docs/internals/behaviours.md";
 
+/// Page whose tables name tests in their last column.
+const THREATS: &str = "docs/operate/security.md";
+
 /// Files that define a function, by its name.
 type Functions = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the problems of the list and of the page, one per line.
 pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
-    let (page, mut problems) = render(LIST, &functions(root)?);
+    let functions = functions(root)?;
+    let (page, mut problems) = render(LIST, &functions);
+    problems.extend(missing_tests(&read(&root.join(THREATS))?, &functions));
     let committed = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     if problems.is_empty() && page != committed {
         problems.push(format!("{PAGE} is not up to date; run `cargo xtask behaviours`"));
@@ -69,6 +74,18 @@ fn render(list: &str, functions: &Functions) -> (String, Vec<String>) {
     (page, problems)
 }
 
+/// Returns a problem for each test in a column `tests` that does not exist.
+fn missing_tests(page: &str, functions: &Functions) -> Vec<String> {
+    let tables = page
+        .split("\n\n")
+        .filter(|table| table.lines().next().is_some_and(|heading| heading.ends_with("| tests |")));
+    let cells = tables.flat_map(str::lines).filter_map(|row| row.rsplit(" | ").next());
+    // Every second part is between backticks.
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let missing = names.filter(|name| !functions.contains_key(*name));
+    missing.map(|name| format!("{THREATS}: there is no test `{name}`")).collect()
+}
+
 /// Returns a test and its files as Markdown.
 fn cell(test: &str, files: &BTreeSet<String>) -> String {
     let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
@@ -104,5 +121,13 @@ mod tests {
             page.contains("## Part\n\n| behaviour | tests |\n| --- | --- |\n| One. | `exists` in")
         );
         assert_eq!(problems, ["`One.`: there is no test `is_gone`", "`Two.`: has no test"]);
+    }
+
+    #[test]
+    fn a_test_of_a_threat_that_does_not_exist_is_a_problem() {
+        let page = "| a | `b` |\n\n| `key` | tests |\n| --- | --- |\n| a | `exists`, `is_gone` |\n";
+        let problems =
+            missing_tests(page, &Functions::from([("exists".to_owned(), BTreeSet::new())]));
+        assert_eq!(problems, ["docs/operate/security.md: there is no test `is_gone`"]);
     }
 }
