@@ -21,6 +21,7 @@ impl Gateway {
 
     /// Counts a request with an invalid credential for the address of its client. It does not count against the
     /// limit of all callers, which strangers could use up otherwise.
+    #[cfg(feature = "http")]
     pub(crate) fn admit_stranger(&self, client: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.of_caller(&self.snapshot.load().limits, client.principal())
     }

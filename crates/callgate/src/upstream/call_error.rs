@@ -102,6 +102,7 @@ impl CallFailure {
 
 impl CallError {
     /// Returns the seconds after which a call that was refused because of a limit can be sent again.
+    #[cfg(feature = "http")]
     pub(crate) fn retry_after(&self) -> Option<u64> {
         match self {
             Self::RateLimited(limited) => Some(limited.retry_after),
