@@ -80,7 +80,10 @@ fn select(table: Table, place: &Place, dialect: Dialect) -> Option<String> {
 pub(super) fn condition(table: Table, place: &Place) -> String {
     match (table, place.columns.first()) {
         (Table::Settings, Some(Some(name))) => {
-            format!(" WHERE {name} IN ('{}')", callgate::gateway::SETTING_KEYS.join("', '"))
+            // Festi knows only these; rate limits are the registry's.
+            let keys = callgate::gateway::SETTING_KEYS.iter().filter(|key| key.starts_with("mcp_"));
+            let keys: Vec<&str> = keys.copied().collect();
+            format!(" WHERE {name} IN ('{}')", keys.join("', '"))
         }
         _ => String::new(),
     }

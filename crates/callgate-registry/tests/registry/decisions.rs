@@ -437,7 +437,7 @@ async fn check(rows: &Rows) -> Result<(), TestCaseError> {
 fn every_endpoint_decides_as_the_reference_does() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
-        ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
+        ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
     let outcome = TestRunner::new(config).run(&rows(), |rows| runtime.block_on(check(&rows)));
     if let Err(failure) = outcome {
         panic!("{failure}");
