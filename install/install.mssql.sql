@@ -3,7 +3,7 @@
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 
--- 1: registry
+-- 1: tables
 GO
 CREATE TABLE callgate_migrations (
     version    BIGINT NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE users (
     CONSTRAINT callgate_users_login UNIQUE (login)
 );
 
--- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            BIGINT IDENTITY(1, 1) NOT NULL,
     plugin        NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
@@ -96,10 +96,11 @@ CREATE TABLE rpc_methods (
     exposed       BIT,
     upstream      NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
     tool_name     NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
+    remote_name   NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
     input_schema  NVARCHAR(MAX),
     output_schema NVARCHAR(MAX),
     defaults      NVARCHAR(MAX),
-    params_by     NVARCHAR(8) COLLATE Latin1_General_100_BIN2,
+    params_by     NVARCHAR(20) COLLATE Latin1_General_100_BIN2,
     CONSTRAINT callgate_rpc_methods_pk PRIMARY KEY (id),
     CONSTRAINT callgate_rpc_methods_params_check CHECK (ISJSON(params) = 1),
     CONSTRAINT callgate_rpc_methods_params_types_check CHECK (ISJSON(params_types) = 1),
@@ -107,7 +108,7 @@ CREATE TABLE rpc_methods (
     CONSTRAINT callgate_rpc_methods_input_schema_check CHECK (ISJSON(input_schema) = 1 OR input_schema IN ('true', 'false')),
     CONSTRAINT callgate_rpc_methods_output_schema_check CHECK (ISJSON(output_schema) = 1 OR output_schema IN ('true', 'false')),
     CONSTRAINT callgate_rpc_methods_defaults_check CHECK (ISJSON(defaults) = 1),
-    CONSTRAINT callgate_rpc_methods_params_by_check CHECK (params_by IN ('name', 'position'))
+    CONSTRAINT callgate_rpc_methods_params_by_check CHECK (params_by IN ('name', 'position', 'either', 'position-null'))
 );
 CREATE INDEX callgate_rpc_methods_id ON rpc_methods (rpc_method);
 
@@ -546,4 +547,4 @@ GO
 DELETE FROM callgate_meta WHERE name = 'tables';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
 GO
-INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'registry', SYSUTCDATETIME());
+INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'tables', SYSUTCDATETIME());

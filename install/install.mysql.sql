@@ -3,7 +3,7 @@
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 
--- 1: registry
+-- 1: tables
 CREATE TABLE callgate_migrations (
     version    BIGINT NOT NULL,
     name       VARCHAR(255) NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE IF NOT EXISTS users (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE IF NOT EXISTS rpc_methods (
     id            BIGINT NOT NULL AUTO_INCREMENT,
     plugin        VARCHAR(255),
@@ -105,10 +105,11 @@ CREATE TABLE IF NOT EXISTS rpc_methods (
     exposed       BOOLEAN,
     upstream      VARCHAR(255),
     tool_name     VARCHAR(255),
+    remote_name   VARCHAR(255),
     input_schema  LONGTEXT CHECK (JSON_VALID(input_schema) OR CHAR_LENGTH(input_schema) - CHAR_LENGTH(REPLACE(REPLACE(input_schema, '{', ''), '[', '')) > 30),
     output_schema LONGTEXT CHECK (JSON_VALID(output_schema) OR CHAR_LENGTH(output_schema) - CHAR_LENGTH(REPLACE(REPLACE(output_schema, '{', ''), '[', '')) > 30),
     defaults      LONGTEXT CHECK (JSON_VALID(defaults) OR CHAR_LENGTH(defaults) - CHAR_LENGTH(REPLACE(REPLACE(defaults, '{', ''), '[', '')) > 30),
-    params_by     VARCHAR(20) CHECK (params_by IN ('name', 'position')),
+    params_by     VARCHAR(20) CHECK (params_by IN ('name', 'position', 'either', 'position-null')),
     PRIMARY KEY (id),
     INDEX callgate_rpc_methods_id (rpc_method)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
@@ -355,4 +356,4 @@ CREATE TRIGGER callgate_keys_d AFTER DELETE ON callgate_keys FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('keys');
 DELETE FROM callgate_meta WHERE name = 'tables';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
-INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'registry', UTC_TIMESTAMP());
+INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'tables', UTC_TIMESTAMP());

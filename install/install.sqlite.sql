@@ -3,7 +3,7 @@
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 
--- 1: registry
+-- 1: tables
 CREATE TABLE callgate_migrations (
     version    INTEGER NOT NULL,
     name       TEXT NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE users (
     UNIQUE (login)
 );
 
--- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     plugin        TEXT,
@@ -88,6 +88,7 @@ CREATE TABLE rpc_methods (
     exposed       INTEGER,
     upstream      TEXT,
     tool_name     TEXT,
+    remote_name   TEXT,
     input_schema  TEXT,
     output_schema TEXT,
     defaults      TEXT,
@@ -242,4 +243,4 @@ CREATE TRIGGER callgate_keys_u AFTER UPDATE ON callgate_keys BEGIN UPDATE callga
 CREATE TRIGGER callgate_keys_d AFTER DELETE ON callgate_keys BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('keys'); END;
 DELETE FROM callgate_meta WHERE name = 'tables';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
-INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'registry', unixepoch());
+INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'tables', unixepoch());

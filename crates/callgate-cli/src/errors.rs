@@ -86,8 +86,9 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
         OpenError::Newer { .. } => "use the newer version of callgate that changed it",
         OpenError::Older { .. } => "upgrade it with `callgate migrate`",
         OpenError::Unreleased => {
-            "copy it to a database of another kind with the build that created it (`callgate registry copy`), \
-             and from there to a new file with this one; an export contains methods only"
+            "create it anew: `callgate export > methods.json` with the build that created it; then, with another \
+             file or an empty database, `callgate migrate` and `callgate import manifest methods.json`, and add \
+             users, grants and tokens again"
         }
         OpenError::OtherTables => {
             "remove `preset` and `tables.*`, since the registry knows its table names; or use another database"

@@ -92,6 +92,9 @@ pub(crate) struct Method {
     /// Name of the tool over MCP, without the prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name: Option<String>,
+    /// The service's name of the method, if it differs from the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remote_name: Option<String>,
     /// First half of the key of its actions; by default the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) plugin: Option<String>,
@@ -132,12 +135,16 @@ struct ParamTable {
 
 /// How parameters are sent.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum ParamsBy {
     /// As an object.
     Name,
     /// As a list.
     Position,
+    /// As a list; as an object if the list would have a gap.
+    Either,
+    /// As a list, with null in gaps.
+    PositionNull,
 }
 
 /// Whether calls change anything.
@@ -247,6 +254,8 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
     let params_by = method.params_by.map(|by| match by {
         ParamsBy::Name => ParamStyle::Named,
         ParamsBy::Position => ParamStyle::Positional,
+        ParamsBy::Either => ParamStyle::Either,
+        ParamsBy::PositionNull => ParamStyle::PositionalNull,
     });
     let row = MethodRow {
         rpc_method: method.id,
@@ -263,6 +272,7 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         annotations: json(method.annotations),
         upstream: Some(method.upstream.unwrap_or_else(|| default_upstream.to_owned())),
         tool_name: method.tool_name,
+        remote_name: method.remote_name,
         plugin: method.plugin,
         method: method.method,
         ..MethodRow::default()

@@ -56,6 +56,7 @@ method_columns! {
     annotations: Kind::Json,
     exposed: Kind::Flag,
     tool_name: Kind::Text(Width::Name),
+    remote_name: Kind::Text(Width::Name),
     params: Kind::Json,
     params_types: Kind::Json,
     defaults: Kind::Json,

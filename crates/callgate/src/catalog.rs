@@ -65,6 +65,8 @@ pub struct Entry {
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
+    /// The service's name of the method, if it differs from the id.
+    pub(crate) remote_name: Option<Box<str>>,
     /// Overrides the upstream's style.
     pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
@@ -90,6 +92,11 @@ impl Entry {
     /// Returns the name of the upstream.
     pub fn upstream(&self) -> &str {
         &self.upstream
+    }
+
+    /// Returns the name that its service has for the method.
+    pub fn remote_name(&self) -> &str {
+        self.remote_name.as_deref().unwrap_or(self.id.as_str())
     }
 
     /// Returns warnings about the definition.
@@ -236,7 +243,7 @@ impl Catalog {
         let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entries.get(*ordinal as usize);
-                entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.id.as_str()))
+                entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.remote_name()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
             Arc::new(Listing::new(visible))

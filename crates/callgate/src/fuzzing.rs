@@ -219,7 +219,7 @@ pub fn arguments(text: &str) {
         let params = crate::wire::strict_json::value(params.get()).unwrap_or_default();
         let (id, sort) = match style {
             ParamStyle::Named => (params.get("id"), params.get("sort")),
-            ParamStyle::Positional => (params.get(0), params.get(2)),
+            _ => (params.get(0), params.get(2)),
         };
         assert!(id.is_some_and(serde_json::Value::is_number), "{text} became {params}");
         let is_sort = |sort: &serde_json::Value| sort.is_null() || sort == "a" || sort == "b";

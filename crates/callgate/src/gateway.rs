@@ -349,6 +349,7 @@ impl Gateway {
             let call = Call {
                 id: &id,
                 method,
+                remote_name: entry.remote_name(),
                 params: &params,
                 safety,
                 caller,

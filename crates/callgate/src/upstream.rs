@@ -134,6 +134,8 @@ pub struct Call<'a> {
     pub id: &'a str,
     /// Id of the method.
     pub method: &'a str,
+    /// The service's name of the method, which is its id unless [`crate::model::Method::remote_name`] is set.
+    pub remote_name: &'a str,
     /// Parameters, by name or by position.
     pub params: &'a RawValue,
     /// Whether the call has side effects and must not be repeated.

@@ -87,6 +87,9 @@ pub(crate) struct MethodFields {
     /// Name of the MCP tool, without the prefix
     #[arg(long, value_name = "NAME")]
     pub(crate) tool_name: Option<String>,
+    /// Name of the method at its service; the id, if it is empty
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remote_name: Option<String>,
     /// MCP annotations of the tool, a JSON object
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,

@@ -112,7 +112,7 @@ struct Prepared {
 
 async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
     let (own, applied) = registry::migrate(config).await?;
-    if applied.contains(&"registry") {
+    if !applied.is_empty() {
         tracing::info!(database = %config.database, "created a new registry");
     }
     if let Some(warning) = registry::file_warning(config) {

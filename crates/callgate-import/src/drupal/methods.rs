@@ -62,7 +62,7 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
     for (number, (name, param)) in params.into_iter().enumerate() {
         let name = match style {
             ParamStyle::Named => name,
-            ParamStyle::Positional => own_name(param, number, &properties),
+            _ => own_name(param, number, &properties),
         };
         if attribute(param, "required") == Some(&json!(true)) {
             required.push(json!(name));

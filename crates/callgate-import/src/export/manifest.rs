@@ -63,6 +63,8 @@ fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
         None => None,
         Some("name") => Some(ParamsBy::Name),
         Some("position") => Some(ParamsBy::Position),
+        Some("either") => Some(ParamsBy::Either),
+        Some("position-null") => Some(ParamsBy::PositionNull),
         Some(other) => anyhow::bail!("params_by: `{other}`"),
     };
     let exposed = match row.exposed.as_deref() {
@@ -91,6 +93,7 @@ fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
         annotations: object("annotations", row.annotations.as_deref())?,
         upstream: Some(upstream.to_owned()).filter(|name| name != DEFAULT_UPSTREAM),
         tool_name: row.tool_name.clone(),
+        remote_name: row.remote_name.clone(),
         plugin: row.plugin.clone().filter(|plugin| plugin != upstream),
         method: row.method.clone().filter(|method| *method != row.rpc_method),
     })

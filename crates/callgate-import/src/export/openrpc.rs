@@ -133,7 +133,7 @@ fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<S
 fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value {
     let mut method = Map::new();
     let mut put = |key: &str, value: Value| method.insert(key.to_owned(), value);
-    put("name", json!(row.rpc_method));
+    put("name", json!(row.remote_name.as_ref().unwrap_or(&row.rpc_method)));
     if let Some(description) = &row.description {
         let first: Vec<&str> =
             description.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
@@ -171,7 +171,7 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
 fn structure(row: &MethodRow) -> &'static str {
     match row.params_by.as_deref() {
         Some("name") => "by-name",
-        Some("position") => "by-position",
+        Some("position" | "position-null") => "by-position",
         _ => "either",
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn keeps_edits(column: &MethodColumn) -> bool {
 
 /// Returns `true` for names, which stay if the source has none.
 pub(super) fn keeps_names(column: &MethodColumn) -> bool {
-    matches!(column.name, "tool_name" | "plugin" | "method")
+    matches!(column.name, "tool_name" | "remote_name" | "plugin" | "method")
 }
 
 /// Returns a row whose columns have one form: `None` for white space, JSON without white space.

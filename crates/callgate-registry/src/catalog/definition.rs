@@ -22,6 +22,9 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
         .description(row.description.clone().unwrap_or_default())
         .with_requirement(requirement)
         .upstream(row.upstream_name());
+    if let Some(name) = present(row.remote_name.as_deref()) {
+        method = method.remote_name(name);
+    }
     match json_column::<Value>("input_schema", row.input_schema.as_deref())? {
         Some(schema) => method = method.input_schema(schema).map_err(in_column("input_schema"))?,
         None => {

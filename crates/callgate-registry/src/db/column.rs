@@ -1,5 +1,7 @@
 //! Column types, and the values that each database can store in them.
 
+use callgate::model::ParamStyle;
+
 use super::database::{Cell, Dialect, LAST_SECOND, Value};
 
 /// Type of a column.
@@ -14,7 +16,7 @@ pub(crate) enum Kind {
     /// JSON that may also be `true` or `false`.
     Schema,
     Text(Width),
-    /// `name` or `position`.
+    /// A name of [`ParamStyle`].
     ParamsBy,
 }
 
@@ -94,8 +96,10 @@ impl Kind {
             }
             Self::Schema if matches!(text, "true" | "false") => None,
             Self::Json | Self::Schema => json_mismatch(text, dialect).map(ToOwned::to_owned),
-            Self::ParamsBy => (!matches!(text, "name" | "position"))
-                .then(|| "is neither `name` nor `position`".to_owned()),
+            Self::ParamsBy => text
+                .parse::<ParamStyle>()
+                .is_err()
+                .then(|| "is not a style of parameters".to_owned()),
             Self::Text(width) => width.mismatch(text, dialect),
         }
     }

@@ -23,11 +23,11 @@ struct Step {
     sql: fn(Dialect) -> String,
 }
 
-const STEPS: [Step; 1] = [Step { version: NEWEST, name: "registry", sql: schema::script }];
+/// Before the first release, a change of the first migration also changes its name, which tells its registries
+/// from those of earlier builds.
+const STEPS: [Step; 1] = [Step { version: NEWEST, name: "tables", sql: schema::script }];
 /// Current version.
 const NEWEST: i64 = 1;
-/// Second migration of builds before the first release, which identifies their registries.
-const UNRELEASED: (i64, &str) = (2, "sessions");
 
 /// A migration that is not applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,7 +207,8 @@ async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64, OpenE
     let mut newest = 0;
     for mut row in transaction.rows(sql, &[]).await? {
         newest = row.int()?;
-        if newest == UNRELEASED.0 && row.text() == UNRELEASED.1 {
+        let name = row.text();
+        if STEPS.iter().any(|step| step.version == newest && step.name != name) {
             return Err(OpenError::Unreleased);
         }
     }

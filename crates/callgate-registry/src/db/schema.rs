@@ -93,14 +93,10 @@ const MESSAGE: Kind =
     kind(Some(Stored::Text(Width::Free)), ["TEXT", "TEXT", "LONGTEXT", "NVARCHAR(MAX)"]);
 const PARAMS_BY: Kind = Kind {
     stored: Some(Stored::ParamsBy),
-    name: ["TEXT", "TEXT", "VARCHAR(20)", "NVARCHAR(8) COLLATE Latin1_General_100_BIN2"],
-    check: [
-        "",
-        "{} IN ('name', 'position')",
-        "{} IN ('name', 'position')",
-        "{} IN ('name', 'position')",
-    ],
+    name: ["TEXT", "TEXT", "VARCHAR(20)", "NVARCHAR(20) COLLATE Latin1_General_100_BIN2"],
+    check: ["", STYLES, STYLES, STYLES],
 };
+const STYLES: &str = "{} IN ('name', 'position', 'either', 'position-null')";
 /// Not `JSONB`, which would not keep the text unchanged.
 const JSON_TYPE: Each = ["TEXT", "JSON", "LONGTEXT", "NVARCHAR(MAX)"];
 const JSON: Kind = Kind {
@@ -309,7 +305,8 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         about: "`rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. \
-                `params_by` is the style of the parameters; null means that of the upstream.",
+                `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
+                parameters; null means that of the upstream.",
         name: "{rpc_methods}",
         short: "rpc_methods",
         columns: &[
@@ -328,6 +325,7 @@ pub(crate) const TABLES: &[Table] = &[
             optional("exposed", FLAG),
             optional("upstream", NAME),
             optional("tool_name", NAME),
+            optional("remote_name", NAME),
             optional("input_schema", SCHEMA),
             optional("output_schema", SCHEMA),
             optional("defaults", DEEP_JSON),

@@ -133,6 +133,7 @@ macro_rules! contract {
             tests! { migrations: kind
                 a_registry_knows_the_names_of_its_tables,
                 a_missing_and_a_newer_registry_are_told_apart,
+                a_registry_of_an_earlier_build_is_refused,
                 a_database_with_tables_of_its_own_is_refused,
                 what_would_be_applied_is_told_and_not_done,
                 the_install_script_makes_a_registry,

@@ -108,6 +108,7 @@ impl CatalogBuilder {
             safety: written.safety,
             requirement,
             upstream: method.upstream,
+            remote_name: method.remote_name,
             param_style: method.param_style,
             findings: findings.into_iter().chain(written.findings).collect(),
             fingerprint,

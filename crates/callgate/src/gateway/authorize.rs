@@ -63,7 +63,7 @@ impl Gateway {
         };
         let mut by_service = None;
         if let Some(entry) = entry.filter(|_| requirement.allows(&caller.grants)) {
-            match snapshot.visibility.check(caller, entry.upstream(), entry.id().as_str()) {
+            match snapshot.visibility.check(caller, entry) {
                 Ok(()) => return Ok(entry),
                 Err(decision) => by_service = Some(decision),
             }

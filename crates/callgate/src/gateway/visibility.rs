@@ -90,12 +90,12 @@ impl Visibility {
     }
 
     /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
-    pub(crate) fn check(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, caller: &Caller, entry: &Entry) -> Result<(), String> {
         let Some(visible) = self.visible(caller) else { return Ok(()) };
-        let name = caller.name();
+        let (name, upstream) = (caller.name(), entry.upstream());
         match visible.of(upstream) {
             Some(None) => Err(format!("denied: no list of methods from `{upstream}` for `{name}`")),
-            Some(Some(methods)) if !methods.contains(id) => {
+            Some(Some(methods)) if !methods.contains(entry.remote_name()) => {
                 Err(format!("denied: the service `{upstream}` does not list it for `{name}`"))
             }
             _ => Ok(()),
@@ -109,7 +109,7 @@ impl Visibility {
     /// Hides a method from the caller if the error of a call says that the service denied it.
     pub(crate) async fn note_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
         if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
-            service.note_denial(caller, entry.id().as_str(), denial).await;
+            service.note_denial(caller, entry.remote_name(), denial).await;
         }
     }
 

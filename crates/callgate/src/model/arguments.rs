@@ -40,21 +40,29 @@ const MAX_COPIED: usize = 16 << 20;
 
 /// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ParamStyle {
     /// By name, as an object.
     #[default]
     Named,
     /// By position, as an array in the order of the signature.
     Positional,
+    /// By position; by name if that would leave a gap.
+    Either,
+    /// By position, with null for an absent parameter before a given one.
+    PositionalNull,
 }
 
 impl ParamStyle {
+    const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
+
     /// Returns the name in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Named => "name",
             Self::Positional => "position",
+            Self::Either => "either",
+            Self::PositionalNull => "position-null",
         }
     }
 }
@@ -63,14 +71,11 @@ impl std::str::FromStr for ParamStyle {
     type Err = DefinitionError;
 
     fn from_str(text: &str) -> Result<Self, DefinitionError> {
-        match text {
-            "name" => Ok(Self::Named),
-            "position" => Ok(Self::Positional),
-            other => Err(DefinitionError::value(
-                "params_by",
-                format_args!("expected `name` or `position`, found `{other}`"),
-            )),
-        }
+        Self::ALL.into_iter().find(|style| style.as_str() == text).ok_or_else(|| {
+            let expected = Self::ALL.map(Self::as_str).join("`, `");
+            let problem = format_args!("expected one of `{expected}`, found `{text}`");
+            DefinitionError::value("params_by", problem)
+        })
     }
 }
 
@@ -224,8 +229,8 @@ impl CompiledInput {
         }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let text = match style {
-            ParamStyle::Positional => self.positional(&named)?,
             ParamStyle::Named => self.named(&named),
+            style => self.positional(&named, style)?,
         };
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
@@ -387,7 +392,7 @@ impl CompiledInput {
 
     /// Returns the arguments in the order of the signature. Absent ones at the end are omitted; others are their
     /// default, or null if that is allowed.
-    fn positional(&self, named: &Named<'_>) -> Result<String, ArgumentsError> {
+    fn positional(&self, named: &Named<'_>, style: ParamStyle) -> Result<String, ArgumentsError> {
         let is_known = |name: &str| self.params.iter().any(|param| param.name == name);
         if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {
             return Err(ArgumentsError::unknown(unknown));
@@ -402,7 +407,8 @@ impl CompiledInput {
             let value = match (given(param), &param.default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => default,
-                (None, None) if param.accepts_null => "null",
+                (None, None) if param.accepts_null || style == ParamStyle::PositionalNull => "null",
+                (None, None) if style == ParamStyle::Either => return Ok(self.named(named)),
                 (None, None) => {
                     return Err(ArgumentsError::one(format!(
                         "argument `{}` has no default and must be given when a later one is",

@@ -44,6 +44,7 @@ pub struct Method {
     pub(crate) requirement: Requirement,
     pub(crate) upstream: Arc<str>,
     pub(crate) tool_name: Option<String>,
+    pub(crate) remote_name: Option<Box<str>>,
     pub(crate) param_style: Option<ParamStyle>,
 }
 
@@ -187,6 +188,7 @@ impl Method {
             requirement: Requirement::default(),
             upstream: LOCAL.into(),
             tool_name: None,
+            remote_name: None,
             param_style: None,
         }
     }
@@ -314,6 +316,12 @@ impl Method {
     /// Sets the tool name without the prefix.
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.tool_name = Some(name.into());
+        self
+    }
+
+    /// Sets the name that a service has for the method, if it differs from the id.
+    pub fn remote_name(mut self, name: impl Into<Box<str>>) -> Self {
+        self.remote_name = Some(name.into());
         self
     }
 

@@ -133,7 +133,7 @@ impl Forward {
     /// to the log.
     async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
         let path = self.options.tool_path.as_ref();
-        let uri = path.map(|path| path.uri(self.options.target.uri(), call.method));
+        let uri = path.map(|path| path.uri(self.options.target.uri(), call.remote_name));
         let uri = uri.map(|uri| uri.ok_or(Failure::NoSuchTool)).transpose()?;
         let mut auth = Authentication::default();
         self.call_at(call, uri, &mut auth).await.map_err(|failure| match &failure {

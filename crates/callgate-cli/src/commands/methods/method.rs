@@ -93,7 +93,8 @@ pub(crate) async fn run(
 fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
-    if changes_params || changes_result || fields.upstream.is_some() || no_sections {
+    let changes_service = fields.upstream.is_some() || fields.remote_name.is_some();
+    if changes_params || changes_result || changes_service || no_sections {
         return Err(hinted(
             format!("`{id}` is defined by the program that serves it"),
             "its title, description, safety, annotations, tool name, exposure and the masks of its \
@@ -123,6 +124,7 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.return_type, &fields.returns);
     set(&mut row.upstream, &fields.upstream);
     set(&mut row.tool_name, &fields.tool_name);
+    set(&mut row.remote_name, &fields.remote_name);
     set(&mut row.annotations, &fields.annotations);
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);
@@ -252,6 +254,7 @@ async fn show(
         printer.json(json!({
             "id": id,
             "upstream": upstream,
+            "remote_name": inspection.row.remote_name,
             "tool": tool,
             "needs": needs,
             "findings": findings,
@@ -259,7 +262,9 @@ async fn show(
         }));
         return Ok(());
     }
-    printer.data(format_args!("{id}, on upstream `{upstream}`"));
+    let remote = inspection.row.remote_name.as_deref().filter(|name| !name.is_empty());
+    let remote = remote.map(|name| format!(" as `{name}`")).unwrap_or_default();
+    printer.data(format_args!("{id}, on upstream `{upstream}`{remote}"));
     match tool {
         Some(tool) => printer.json(serde_json::to_string_pretty(&tool)?),
         None if is_code => printer.data(CODE_DECIDES),

@@ -24,6 +24,7 @@ params_by = "position"
 sections = { orders = "write", audit = "execute" }
 annotations = { category = "orders" }
 tool_name = "cancel"
+remote_name = "cancelOrder"
 
 [methods.input_schema]
 type = "object"

@@ -20,11 +20,11 @@ const ROWS: &str = r#"
     INSERT INTO users_types (id, caption) VALUES (0, 'Anonymous'), (9, 'rôle 😀'), (10, 'ROLE');
     INSERT INTO users (id, login, id_type) VALUES (11, 'ada', 9), (12, 'ADA', NULL);
     INSERT INTO rpc_methods (id, plugin, method, rpc_method, params, description, title, annotations,
-            exposed, upstream, input_schema, params_by)
+            exposed, upstream, input_schema, params_by, remote_name)
         VALUES (21, NULL, '', 'a.b', '[ "int $id" ,  "😀 $x = 1.50" ]', char(10) || 'two lines' || char(13),
-            ' 007 ', '{"b":1, "a":2, "b":3}', 1, 'up', '{"type" : "object"}', 'position'),
-            (22, '', NULL, 'a.b', NULL, '', NULL, NULL, 0, NULL, NULL, NULL),
-            (40, '', NULL, '𝄞', NULL, 'it''s "so" \n', NULL, NULL, NULL, NULL, NULL, 'name');
+            ' 007 ', '{"b":1, "a":2, "b":3}', 1, 'up', '{"type" : "object"}', 'position-null', 'b'),
+            (22, '', NULL, 'a.b', NULL, '', NULL, NULL, 0, NULL, NULL, NULL, NULL),
+            (40, '', NULL, '𝄞', NULL, 'it''s "so" \n', NULL, NULL, NULL, NULL, NULL, 'either', '');
     INSERT INTO rpc_methods (id, rpc_method, safety, input_schema, output_schema)
         VALUES (41, 'schemas', printf('%.300c', 'x'), 'true', 'false');
     INSERT INTO callgate_types (name, fields, schema) VALUES ('T', '[]', NULL), ('any', NULL, 'true'),
@@ -92,7 +92,7 @@ async fn dump(place: &Place) -> Vec<String> {
             "rpc_methods",
             "id, plugin, method, rpc_method, params, params_types, description, sections, return_type, \
              title, safety, annotations, exposed, upstream, tool_name, input_schema, output_schema, \
-             defaults, params_by",
+             defaults, params_by, remote_name",
         ),
         ("callgate_types", "name, fields, schema"),
         ("callgate_upstreams", "name, config"),

@@ -41,6 +41,7 @@ pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
         exposed: Some("0".to_owned()),
         upstream: Some("php".to_owned()),
         tool_name: Some("id".to_owned()),
+        remote_name: text("remote_name"),
         input_schema: Some(format!(r#"{{"description": "{}"}}"#, "é".repeat(letters))),
         output_schema: Some("true".to_owned()),
         defaults: Some("{}".to_owned()),

@@ -112,6 +112,22 @@ fn missing_positional_argument_is_its_default_or_null_or_an_error() {
     );
     assert_eq!(positional("{}").unwrap(), "[]");
     assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "argument `e` is not known");
+    let with_null = sent(&gaps, r#"{"d":4}"#, ParamStyle::PositionalNull).unwrap();
+    assert_eq!(with_null, r#"[{"x":[1]},null,null,4]"#);
+    let either = |text| sent(&gaps, text, ParamStyle::Either).unwrap();
+    assert_eq!(either(r#"{"c":3,"b":2}"#), r#"[{"x":[1]},2,3]"#);
+    assert_eq!(either(r#"{"d":4}"#), r#"{"d":4,"a":{"x":[1]}}"#);
+}
+
+#[test]
+fn styles_are_read_by_their_names() {
+    for style in ParamStyle::ALL {
+        assert_eq!(style.as_str().parse::<ParamStyle>().unwrap(), style);
+    }
+    assert_eq!(
+        "order".parse::<ParamStyle>().unwrap_err().to_string(),
+        "params_by: expected one of `name`, `position`, `either`, `position-null`, found `order`"
+    );
 }
 
 #[test]

@@ -309,7 +309,7 @@ impl ForwardOptions {
             || matches!(self.credential_location(), Some(CredentialLocation::Header(_)));
         let conflicts = [
             (
-                self.style == ParamStyle::Named && has_first_params,
+                matches!(self.style, ParamStyle::Named | ParamStyle::Either) && has_first_params,
                 "first parameters need positional parameters",
             ),
             (

@@ -48,9 +48,9 @@ pub(crate) fn body(
         (call.params.get(), &options.members, &auth.member);
     let first = [&auth.first_param.0, &options.first_params.0];
     let length = params.len() + first[0].len() + first[1].len() + members.len();
-    let mut text = String::with_capacity(length + own_member.len() + call.method.len() + 96);
+    let mut text = String::with_capacity(length + own_member.len() + call.remote_name.len() + 96);
     text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");
-    let _ = write!(text, "{}", Value::from(call.method));
+    let _ = write!(text, "{}", Value::from(call.remote_name));
     text.push_str(",\"params\":");
     splice_first(&mut text, first, params);
     text.push_str(",\"id\":");

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use callgate::forward::{CallOutcome, CallerHeaders, IdFormat, header_name};
-use callgate::model::ParamStyle;
+use callgate::Callgate;
+use callgate::forward::{CallOutcome, CallerHeaders, Forward, IdFormat, header_name};
+use callgate::model::{Method, ParamStyle};
 use serde_json::json;
 
 use crate::forward::{App, ada, options};
@@ -97,6 +98,34 @@ async fn request_format_follows_the_configuration_of_the_service() {
     assert_eq!(headers["x-user"], "ada");
     assert_eq!(headers["x-role"], "Editor%20%C3%A9");
     assert!(!seen[1].headers.contains_key("x-user-id"), "nobody is asking");
+}
+
+/// Two services with the same names, such as a main and a test network.
+#[tokio::test]
+async fn a_method_is_called_by_the_name_that_its_service_has() {
+    for is_batch in [false, true] {
+        let services = [FakeService::start(echo).await, FakeService::start(echo).await];
+        let names = ["main", "test"];
+        let mut builder = Callgate::builder();
+        for (name, service) in names.into_iter().zip(&services) {
+            let options = options(&service.url("/rpc"));
+            let options = if is_batch { options.batch() } else { options };
+            builder = builder.upstream(name, Forward::new(name, options).unwrap());
+        }
+        let methods = names.map(|name| {
+            let id = format!("{name}.getinfo").parse().unwrap();
+            Method::new(id).upstream(name).remote_name("getinfo")
+        });
+        let gateway = builder.upstream_methods(methods).build().unwrap();
+        for name in names {
+            gateway.as_caller(ada()).call(&format!("{name}.getinfo"), json!({})).await.unwrap();
+        }
+        for service in &services {
+            let methods: Vec<_> =
+                service.log.requests().iter().map(|seen| seen.body["method"].clone()).collect();
+            assert_eq!(methods, ["getinfo"]);
+        }
+    }
 }
 
 #[tokio::test]

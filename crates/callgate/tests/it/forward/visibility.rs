@@ -121,8 +121,15 @@ fn drupal(fake: &FakeService, missing: MissingCredential) -> ForwardOptions {
 
 /// A gateway that has everything that ada sees at the site.
 fn gateway(options: ForwardOptions) -> Callgate {
+    gateway_with_prefix(options, "")
+}
+
+fn gateway_with_prefix(options: ForwardOptions, prefix: &str) -> Callgate {
     let all = names(&ADA_1).into_iter().chain(names(&ADA_2));
-    let methods = all.map(|id| Method::new(id.parse().unwrap()).upstream("drupal"));
+    let methods = all.map(|name| {
+        let id = format!("{prefix}{name}").parse().unwrap();
+        Method::new(id).upstream("drupal").remote_name(name)
+    });
     Callgate::builder()
         .upstream("drupal", Forward::new("drupal", options).unwrap())
         .upstream_methods(methods.collect::<Vec<_>>())
@@ -182,6 +189,19 @@ async fn each_user_sees_the_methods_that_drupal_lists_for_them() {
     let mut bobs = names(&BOB);
     bobs.sort();
     assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
+}
+
+#[tokio::test]
+async fn methods_are_listed_and_denied_by_their_names_at_the_service() {
+    let fake = FakeService::start(site).await;
+    let gateway = gateway_with_prefix(drupal(&fake, MissingCredential::Refuse), "site.");
+    let id = format!("site.{}", names(&BOB)[0]);
+    assert_eq!(counts(&gateway, "bob").await, [25; 3]);
+    let call = json!({"name": id, "arguments": {}});
+    let denied = send(&gateway, "bob", "/mcp/tools/invoke", Some(call)).await;
+    let message = denied["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with(&format!("Tool '{id}' not found")), "{message}");
+    assert_eq!(counts(&gateway, "bob").await, [24; 3]);
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ impl Forward {
         let call = Call {
             id: &format!("mcp_ask_{number}"),
             method,
+            remote_name: method,
             params,
             safety: Safety::ReadOnly,
             caller: &Caller::anonymous(),

@@ -125,11 +125,12 @@ impl Forward {
 
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, MethodListError> {
         let text = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
-        let params = if self.options.style == ParamStyle::Positional { "[]" } else { "{}" };
+        let params = if self.options.style == ParamStyle::Named { "{}" } else { "[]" };
         let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
         let call = Call {
             id: &text,
             method: "rpc.discover",
+            remote_name: "rpc.discover",
             params,
             safety: Safety::ReadOnly,
             caller,
