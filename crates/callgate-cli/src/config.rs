@@ -16,10 +16,13 @@ pub(crate) mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use callgate::Secret;
 use callgate::access::RateLimits;
 use callgate::http::{ForwardedHeader, HttpOptions, ServerLimits};
-use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
+use callgate_registry::{
+    DatabaseOptions, DatabaseUrl, Exposure, TableNameError, TableNames, TokenOptions,
+};
 
 use crate::cli::{Cli, Command};
 
@@ -71,8 +74,9 @@ pub(crate) fn environment(variable: &str) -> Option<String> {
 }
 
 /// Returns `CALLGATE_LOG`, or its default.
-pub(crate) fn log_of_environment() -> String {
-    environment("CALLGATE_LOG").unwrap_or_else(|| "info".to_owned())
+pub(crate) fn log_of_environment() -> anyhow::Result<String> {
+    let text = environment("CALLGATE_LOG").unwrap_or_else(|| "info".to_owned());
+    Value { name: "log", text: &text, source: "in CALLGATE_LOG" }.log_filter()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +163,7 @@ impl Config {
                 0 => None,
                 days => Some(Duration::from_hours(24 * days as u64)),
             },
-            log: get("log").text.to_owned(),
+            log: get("log").log_filter()?,
             log_format: get("log_format")
                 .choice([("human", LogFormat::Human), ("json", LogFormat::Json)])?,
             token: values.secret(TOKEN_VARIABLE),
@@ -201,20 +205,27 @@ fn http_options(
     })
 }
 
-const TABLE_KEYS: [&str; 4] =
-    ["tables.prefix", "tables.rpc_methods", "tables.users", "tables.users_types"];
+type SetTable = fn(TableNames, &str) -> Result<TableNames, TableNameError>;
+
+const TABLE_KEYS: [(&str, SetTable); 3] = [
+    ("tables.rpc_methods", TableNames::rpc_methods),
+    ("tables.users", TableNames::users),
+    ("tables.users_types", TableNames::users_types),
+];
 
 fn tables(values: &Values, is_festi: bool) -> anyhow::Result<Option<TableNames>> {
-    if !is_festi && !TABLE_KEYS.iter().any(|name| values.has(name)) {
+    let has_names = TABLE_KEYS.iter().any(|(name, _)| values.has(name));
+    if !is_festi && !has_names && !values.has("tables.prefix") {
         return Ok(None);
     }
-    let prefix = match values.get("tables.prefix").text {
-        "" if is_festi && !values.has("tables.prefix") => "festi_",
-        prefix => prefix,
+    let prefix = match values.get("tables.prefix") {
+        value if is_festi && !values.has("tables.prefix") => Value { text: "festi_", ..value },
+        value => value,
     };
-    let names = TableNames::with_prefix(prefix)?
-        .rpc_methods(values.get("tables.rpc_methods").text)?
-        .users(values.get("tables.users").text)?
-        .users_types(values.get("tables.users_types").text)?;
+    let mut names = TableNames::with_prefix(prefix.text).with_context(|| prefix.place())?;
+    for (name, set) in TABLE_KEYS {
+        let value = values.get(name);
+        names = set(names, value.text).with_context(|| value.place())?;
+    }
     Ok(Some(names))
 }

@@ -23,6 +23,16 @@ fn with_feature(feature: &str) -> String {
     )
 }
 
+/// Minimum similarity of a name that is suggested.
+const MIN_SIMILARITY: f64 = 0.75;
+
+/// Returns the known name that is most similar to `name`, if one is similar.
+pub(crate) fn nearest<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
+    let rated = known.into_iter().map(|one| (strsim::jaro_winkler(one.as_ref(), name), one));
+    let best = rated.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).map(|(_, one)| one)
+}
+
 /// Returns the hint of the first cause that has one.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     error.chain().find_map(|cause| {

@@ -2,15 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
 
 /// Starts logging. The filter is a level, or a list such as `info,callgate=debug`.
 pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter)
-        .with_context(|| format!("`log` is not a valid filter: `{filter}`"))?;
+    let filter = EnvFilter::try_new(filter)?;
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

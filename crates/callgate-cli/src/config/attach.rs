@@ -50,7 +50,7 @@ impl Attach {
         }
         let overlay = values.get("attach.overlay").text;
         // The URL is not shown, since it may contain a password.
-        let url = database.text.parse().with_context(|| format!("`attach` {}", database.source))?;
+        let url = database.text.parse().with_context(|| database.place())?;
         Ok(Some(Self {
             database: with_password(
                 url,

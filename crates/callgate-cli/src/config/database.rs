@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl};
 
@@ -10,10 +11,10 @@ use super::{DEMO_FILE, PASSWORD_VARIABLE, secret_in_file};
 use crate::cli::{Cli, Command, Import, ImportCommand, RegistryCommand};
 
 pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
-    let url: DatabaseUrl = match values.get("database").text {
-        "" if demo => DatabaseUrl::sqlite(DEMO_FILE),
-        "" => DatabaseUrl::sqlite("callgate.db"),
-        url => url.parse()?,
+    let url: DatabaseUrl = match values.get("database") {
+        Value { text: "", .. } if demo => DatabaseUrl::sqlite(DEMO_FILE),
+        Value { text: "", .. } => DatabaseUrl::sqlite("callgate.db"),
+        value => value.text.parse().with_context(|| value.place())?,
     };
     with_password(url, values.secret(PASSWORD_VARIABLE), values.get("database.password_file"))
 }

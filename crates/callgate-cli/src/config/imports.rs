@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use callgate_import::watch::Policy;
 use serde::Deserialize;
+use serde_json::json;
 
-use super::keys::IMPORT_KEYS;
+use super::keys::{IMPORT_KEYS, Keys};
 use crate::cli::Import;
 use crate::errors::hinted;
 
@@ -38,11 +39,9 @@ impl Imports {
             let table = value.as_table().with_context(expected)?;
             IMPORT_KEYS.check(&format!("imports.{name}"), table.keys(), source)?;
             let place = || format!("`imports.{name}` in {source}");
-            // Only the message: its line numbers are relative to the table.
-            let table = table.clone().try_into::<ImportTable>();
-            let table = table
-                .map_err(|error| anyhow::anyhow!("{}", error.message()))
-                .with_context(place)?;
+            let keys = table.clone().try_into().with_context(expected)?;
+            let table: ImportTable =
+                Keys::read(keys, ("arguments", json!([]))).with_context(place)?;
             all.insert(name.clone(), table.resolved().with_context(place)?);
         }
         Ok(Self(all))

@@ -1,6 +1,9 @@
 //! Every key of the configuration, with its default and its meaning.
 
-use crate::errors::hinted;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::errors::{hinted, nearest};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
@@ -33,11 +36,38 @@ impl Keys {
         source: &str,
         spell: impl Fn(&str) -> String,
     ) -> anyhow::Error {
-        let likeness = |key: &Key| strsim::jaro_winkler(&spell(key.name), name);
-        let nearest = self.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        let hint =
-            nearest.map(|key| format!("did you mean `{}` ({})?", spell(key.name), key.meaning));
-        hinted(format!("unknown key `{name}` in {source}"), hint.unwrap_or_default())
+        let known = nearest(name, self.iter().map(|key| spell(key.name)));
+        let key = self.iter().find(|key| known.as_deref() == Some(spell(key.name).as_str()));
+        let hint = match key {
+            Some(Key { name, meaning, .. }) => {
+                let meaning = meaning.split(';').next().unwrap_or_default();
+                format!("did you mean `{}` ({meaning})?", spell(name))
+            }
+            None => "docs/reference/configuration.md lists the keys".to_owned(),
+        };
+        hinted(format!("unknown key `{name}` in {source}"), hint)
+    }
+
+    /// Deserializes the keys of a table. The error names the wrong key, and not its value: it may be a secret.
+    ///
+    /// `required` is the key that every table has, with a valid value.
+    pub(super) fn read<T: DeserializeOwned>(
+        keys: Map<String, Value>,
+        required: (&str, Value),
+    ) -> anyhow::Result<T> {
+        let parse = |keys| serde_json::from_value::<T>(Value::Object(keys));
+        parse(keys.clone()).map_err(|error| {
+            // serde does not name the key, so each is read alone.
+            let (name, valid) = required;
+            let wrong = keys.into_iter().find_map(|(key, value)| {
+                let alone = [(name.to_owned(), valid.clone()), (key.clone(), value)];
+                Some((key, parse(Map::from_iter(alone)).err()?))
+            });
+            match wrong {
+                Some((key, error)) => anyhow::anyhow!("`{key}`: {}", without_value(&error)),
+                None => anyhow::anyhow!("{}", without_value(&error)),
+            }
+        })
     }
 
     /// Checks the names of the keys in the table `place`.
@@ -54,6 +84,20 @@ impl Keys {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Returns the problem without the value, and with the form in words.
+fn without_value(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let message = match (message.split_once("string \""), message.rsplit_once("\", expected")) {
+        (Some((before, _)), Some((_, after))) => format!("{before}a string, expected{after}"),
+        _ => message,
+    };
+    match message.rsplit_once("expected ") {
+        Some((before, "u16" | "u32")) => format!("{before}expected a whole number"),
+        Some((before, "a boolean")) => format!("{before}expected `true` or `false`"),
+        _ => message,
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
-use super::values::variable_of;
+use super::values::{Values, variable_of};
+use super::{Config, Imports, Upstreams};
 
 /// Compares a page with the committed one, or writes it where snapshots are being updated.
 pub(crate) fn check_reference(name: &str, text: &str) {
@@ -56,4 +57,49 @@ fn describe(keys: &Keys, text: &mut String) {
 
 fn code(default: &str) -> String {
     if default.is_empty() { String::new() } else { format!("`{default}`") }
+}
+
+/// Keys whose values are not parsed.
+const ANY_TEXT: [&str; 7] = [
+    "database.password_file",
+    "allowed_hosts",
+    "allowed_origins",
+    "registry_upstreams.directory",
+    "attach.password_file",
+    "attach.overlay",
+    "attach.upstream",
+];
+
+#[test]
+fn every_wrong_value_names_its_key_and_its_source() {
+    for Key { name, .. } in KEYS.iter().filter(|key| !ANY_TEXT.contains(&key.name)) {
+        let mut values = Values::default();
+        if name.starts_with("attach.") {
+            values.set("preset", "festi");
+            values.set("attach.database", "sqlite:site.db");
+        }
+        values.set(name, "wrong, ?");
+        let error = Config::resolve(values, false).err().unwrap_or_else(|| panic!("`{name}`"));
+        let place = format!("`{name}` in {}", variable_of(name));
+        assert!(format!("{error:#}").starts_with(&place), "{name}: {error:#}");
+    }
+}
+
+#[test]
+fn every_wrong_key_of_a_table_is_named() {
+    let read = |table: &str, keys: &Keys, read: fn(&toml::Value) -> anyhow::Result<()>| {
+        for Key { name, .. } in keys.iter() {
+            let mut one = toml::Table::new();
+            if table == "upstreams" {
+                one.insert("url".to_owned(), "http://localhost/".into());
+            }
+            let wrong = if name == "first_params" { 1.into() } else { vec![vec![vec![1]]].into() };
+            one.insert(name.to_owned(), wrong);
+            let all = toml::Table::from_iter([("x".to_owned(), toml::Value::Table(one))]);
+            let error = format!("{:#}", read(&all.into()).unwrap_err());
+            assert!(error.starts_with(&format!("`{table}.x` in file: `{name}`: ")), "{error}");
+        }
+    };
+    read("upstreams", &UPSTREAM_KEYS, |value| Upstreams::read(value, "file").map(drop));
+    read("imports", &IMPORT_KEYS, |value| Imports::read(value, "file").map(drop));
 }

@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use callgate::forward::{Forward, ForwardOptions, Target};
 use callgate::upstream::DEFAULT_CALL_TIMEOUT;
 use callgate_registry::{UpstreamRow, UserCredentials};
+use serde_json::{Map, Value};
 
 use secrets::Secrets;
 use table::UpstreamTable;
@@ -59,6 +60,12 @@ impl Upstreams {
     pub(crate) fn check_row(&self, row: &UpstreamRow) -> anyhow::Result<()> {
         let table = row::table(row, &self.row_limits)?;
         ForwardFactory::default().forward(&row.name, &table, Secrets::Placeholder).map(drop)
+    }
+
+    /// Returns the table of the configuration that a row with these keys needs.
+    pub(crate) fn limits_for(keys: Map<String, Value>) -> anyhow::Result<String> {
+        let table = UpstreamTable::parse(keys)?;
+        Ok(RowLimits::default().lines_for(&table.references().collect::<Vec<_>>()))
     }
 
     fn place(&self, name: &str) -> String {

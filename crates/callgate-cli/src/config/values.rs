@@ -1,6 +1,6 @@
 //! Values by key: from the file, the environment and the flags.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,10 +12,13 @@ use anyhow::Context as _;
 use callgate::Secret;
 use callgate::access::RateError;
 use callgate::http::IpNet;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::keys::KEYS;
 use super::{ATTACH_PASSWORD_VARIABLE, Imports, PASSWORD_VARIABLE, TOKEN_VARIABLE, Upstreams};
 use crate::cli::{Cli, Command, TryArgs, address};
+use crate::errors::{hinted, nearest};
 
 /// Variables with our prefix that are not keys.
 const OTHER_VARIABLES: [&str; 4] =
@@ -86,7 +89,14 @@ impl Values {
                 toml::Value::Boolean(flag) => Some(flag.to_string()),
                 _ => None,
             };
-            let key = KEYS.get(&name).ok_or_else(|| KEYS.unknown(&name, source, str::to_owned))?;
+            let Some(key) = KEYS.get(&name) else {
+                let is_root_table = above.is_empty() && value.is_table();
+                return Err(if is_root_table {
+                    unknown_table(&name, source)
+                } else {
+                    KEYS.unknown(&name, source, str::to_owned)
+                });
+            };
             let text = text.with_context(|| {
                 format!("`{name}` in {source} must be a string, an integer or a boolean")
             })?;
@@ -152,6 +162,11 @@ impl Values {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn set(&mut self, name: &'static str, text: &str) {
+        self.by_key.insert(name, (text.to_owned(), format!("in {}", variable_of(name))));
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.by_key.contains_key(name)
     }
@@ -171,6 +186,11 @@ pub(super) struct Value<'a> {
 }
 
 impl Value<'_> {
+    /// Returns the key, and where it was set.
+    pub(super) fn place(self) -> String {
+        format!("`{}` {}", self.name, self.source)
+    }
+
     pub(super) fn wrong(self, expected: impl fmt::Display) -> anyhow::Error {
         let Self { name, text, source } = self;
         anyhow::anyhow!("`{name}` {source} is `{text}`; expected {expected}")
@@ -205,7 +225,7 @@ impl Value<'_> {
     }
 
     pub(super) fn rate<T: FromStr<Err = RateError>>(self) -> anyhow::Result<T> {
-        self.text.parse().with_context(|| format!("`{}` {} is wrong", self.name, self.source))
+        self.text.parse().with_context(|| self.place())
     }
 
     pub(super) fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {
@@ -219,13 +239,42 @@ impl Value<'_> {
         Ok(Duration::from_secs(self.number(range)? as u64))
     }
 
+    /// Checks a log filter. `EnvFilter` would read a misspelled level as the name of a module.
+    pub(super) fn log_filter(self) -> anyhow::Result<String> {
+        let is_word = |item: &&str| item.chars().all(|c| c.is_alphanumeric() || "_-:".contains(c));
+        let mut words = self.text.split(',').map(str::trim).filter(is_word);
+        if words.all(|word| LevelFilter::from_str(word).is_ok())
+            && EnvFilter::try_new(self.text).is_ok()
+        {
+            return Ok(self.text.to_owned());
+        }
+        Err(self.wrong(
+            "`off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `info,callgate=debug`",
+        ))
+    }
+
     pub(super) fn address(self) -> anyhow::Result<SocketAddr> {
         address(self.text).map_err(|_| self.wrong("an address such as `127.0.0.1:8080`"))
     }
 }
 
+/// Tables of the file that have keys in [`KEYS`].
+fn tables() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter_map(|key| Some(key.name.split_once('.')?.0))
+}
+
 fn is_table(name: &str) -> bool {
-    KEYS.iter().any(|key| key.name.split_once('.').is_some_and(|(table, _)| table == name))
+    tables().any(|table| table == name)
+}
+
+/// Returns the error for an unknown table, which suggests the nearest known one.
+fn unknown_table(name: &str, source: &str) -> anyhow::Error {
+    let known: BTreeSet<&str> = tables().chain(["upstreams", "imports"]).collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(table) => format!("did you mean `[{table}]`?"),
+        None => format!("the tables are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    hinted(format!("unknown table `[{name}]` in {source}"), hint)
 }
 
 pub(super) fn variable_of(key: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Server, TestDirectory};
+use super::support::{CommandOutput, Server, TestDirectory};
 
 #[test]
 fn later_sources_win() {
@@ -70,6 +70,41 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
     let (code, talk) = dir.run(&["migrate", "--config", "none.toml"]).failure();
     assert_eq!(code, 1);
     assert!(talk.contains("cannot read `none.toml`"), "{talk}");
+}
+
+#[test]
+fn an_unknown_table_is_an_error_that_names_the_nearest() {
+    let dir = TestDirectory::new();
+    let told: String =
+        ["upstream.default", "import.shop", "limit", "upstreams.shop.credentials", "zoo"]
+            .map(|table| {
+                dir.write("callgate.toml", &format!("[{table}]\nurl = \"http://localhost/\"\n"));
+                dir.run(&["migrate"]).failure().1
+            })
+            .concat();
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_wrong_log_level_is_an_error() {
+    let dir = TestDirectory::new();
+    let told = |filter: &str| {
+        dir.write("callgate.toml", &format!("log = \"{filter}\"\n"));
+        dir.run(&["migrate"]).failure().1
+    };
+    insta::assert_snapshot!(told("debgu"), @"callgate: `log` in callgate.toml is `debgu`; expected `off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `info,callgate=debug`");
+    for wrong in ["info,debgu", "callgate=debgu", "callgate", "info,callgate=debug=x"] {
+        assert!(told(wrong).contains(&format!("`log` in callgate.toml is `{wrong}`")), "{wrong}");
+    }
+    std::fs::remove_file(dir.path("callgate.toml")).unwrap();
+    // Also without a registry.
+    let mut bridge = dir.command(&["bridge"]);
+    let ran = CommandOutput(bridge.env("CALLGATE_LOG", "debgu").output().unwrap());
+    assert!(ran.failure().1.contains("`log` in CALLGATE_LOG is `debgu`"), "{}", ran.stderr());
+    for filter in ["WARN", "5", "off", "info,callgate=debug", "callgate[call{id=1}]=trace,warn"] {
+        let ran = dir.command(&["migrate"]).env("CALLGATE_LOG", filter).output().unwrap();
+        assert!(ran.status.success(), "{filter}");
+    }
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
     for said in [
-        "upstream `odd` is quarantined: expected a string",
+        "upstream `odd` is quarantined: `url`: expected a string",
         "upstream `text` is quarantined: its `config` is not a JSON object",
         "upstream `local` of the registry is ignored",
     ] {

@@ -242,6 +242,9 @@ fn an_invalid_table_is_refused_with_its_place_and_without_secrets() {
         "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"each\"",
         "[upstreams.a]\nurl = \"http://localhost/\"\ntool_path = \"/mcp/tools/{id}\"",
         "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"per_tool\"\ntool_path = \"/mcp/{name}\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\ntimeout_seconds = \"s3cret\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nmax_concurrent = -1",
+        "[upstreams.a]\nurl = \"http://localhost/\"\noauth = { client_id = \"x\" }",
         "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
         dir.write("callgate.toml", table);

@@ -24,15 +24,13 @@ use crate::cli::CallArgs;
 use crate::commands::caller_named;
 use crate::commands::serve::{self, TokenCaller};
 use crate::config::{Config, TOKEN_VARIABLE};
-use crate::errors::hinted;
+use crate::errors::{hinted, nearest};
 use crate::printer::Printer;
 use crate::{logging, registry};
 use client::ToolCall;
 
 /// Time for the connection to end. Calls are limited by the gateway.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
-/// Minimum similarity of a name that is suggested.
-const MIN_SIMILARITY: f64 = 0.75;
 /// Time for which the bridge waits for a server that does not answer; shorter than for clients.
 const HOLD: Duration = Duration::from_secs(2);
 /// Maximum length of a message without the arguments.
@@ -156,9 +154,7 @@ async fn unknown_tool(
     let entries = catalog.entries().iter();
     let allowed = entries.filter(|entry| catalog.requirement(entry).allows(&caller.grants));
     let names = allowed.flat_map(|entry| [entry.id().as_str(), entry.name().as_str()]);
-    let similarity = |name: &str| strsim::jaro_winkler(name, tool);
-    let nearest = names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    let hint = match nearest.filter(|name| similarity(name) >= MIN_SIMILARITY) {
+    let hint = match nearest(tool, names) {
         Some(name) => format!("did you mean `{name}`?"),
         None => "`callgate method list` shows the methods".to_owned(),
     };
@@ -212,8 +208,9 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
 /// Prints the result of a call, or returns the message of its error.
 fn print(reply: &Value, as_json: bool, printer: &mut Printer) -> Result<(), String> {
     if let Some(error) = reply.get("error") {
-        let message = error.get("message").and_then(Value::as_str);
-        return Err(message.unwrap_or("the call failed").to_owned());
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("the call failed");
+        // The bridge sends the request, which is no concern of the user.
+        return Err(message.strip_prefix("callgate bridge: ").unwrap_or(message).to_owned());
     }
     let result = reply.get("result").ok_or("the reply has no result")?;
     let content = result.get("content").and_then(Value::as_array).into_iter().flatten();

@@ -20,7 +20,7 @@ const PARENT_CHECK: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(crate) fn run(given: &BridgeArgs, printer: &mut Printer) -> Result<()> {
     disable_huge_pages();
-    logging::start(&config::log_of_environment(), LogFormat::Human)?;
+    logging::start(&config::log_of_environment()?, LogFormat::Human)?;
     let options = options(given, printer)?;
     // One thread starts faster and uses less memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -102,6 +102,15 @@ impl RowLimits {
     }
 
     fn hint(&self, refused: &[Reference<'_>]) -> String {
+        let lines = self.lines_for(refused);
+        match (&self.directory, lines.is_empty()) {
+            (Some(directory), true) => format!("move the file below `{}`", directory.display()),
+            _ => format!("set in callgate.toml, for every server of this registry:\n{lines}"),
+        }
+    }
+
+    /// Returns the table of the configuration that also allows what is refused.
+    pub(super) fn lines_for(&self, refused: &[Reference<'_>]) -> String {
         let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
             let new: Vec<String> = refused.iter().filter_map(add).collect();
             (!new.is_empty()).then(|| json!([known, new].concat().join(", ")))
@@ -124,16 +133,9 @@ impl RowLimits {
         });
         let lines = [("targets", targets), ("variables", variables), ("directory", parent)];
         let lines =
-            lines.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
-        let lines: Vec<String> = lines.collect();
-        match (&self.directory, lines.as_slice()) {
-            (Some(directory), []) => format!("move the file below `{}`", directory.display()),
-            _ => format!(
-                "set in callgate.toml, for every server of this registry:\n\
-                 [registry_upstreams]\n{}",
-                lines.join("\n")
-            ),
-        }
+            lines.into_iter().filter_map(|(key, value)| Some(format!("\n{key} = {}", value?)));
+        let lines: String = lines.collect();
+        if lines.is_empty() { lines } else { format!("[registry_upstreams]{lines}") }
     }
 }
 
@@ -283,7 +285,7 @@ impl FromStr for VariablePattern {
 
     fn from_str(text: &str) -> Result<Self, InvalidPattern> {
         let name = text.strip_suffix('*').unwrap_or(text);
-        if name.is_empty() || name.contains('*') {
+        if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             return Err(InvalidPattern);
         }
         Ok(Self { name: name.to_owned(), is_prefix: name != text })

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::limits::{Reference, RowLimits};
 use super::oauth::OAuthTable;
 use super::secrets::{ExternalValue, Secrets, Sourced, Text};
-use crate::config::keys::UPSTREAM_KEYS;
+use crate::config::keys::{Keys, UPSTREAM_KEYS};
 use crate::errors::hinted;
 
 /// Maximum of `max_result_bytes` in the registry: a message over WebSocket counts against the budget of all results
@@ -132,8 +132,7 @@ impl UpstreamTable {
     }
 
     pub(super) fn parse(keys: Map<String, Value>) -> anyhow::Result<Self> {
-        serde_json::from_value(Value::Object(keys))
-            .map_err(|error| anyhow::anyhow!(without_value(&error.to_string())))
+        Keys::read(keys, ("url", "http://localhost/".into()))
     }
 
     /// Returns the values that are in variables and files.
@@ -148,12 +147,17 @@ impl UpstreamTable {
     /// Limits what the upstream may use. URLs in variables and files are checked when they are read.
     pub(super) fn limited(self, limits: &Arc<RowLimits>) -> anyhow::Result<Self> {
         self.check_row_keys()?;
+        limits.check(self.references())?;
+        Ok(Self { limits: Some(Arc::clone(limits)), ..self })
+    }
+
+    /// Returns what the upstream uses outside of the registry.
+    pub(super) fn references(&self) -> impl Iterator<Item = Reference<'_>> {
         let urls = self.urls().map(|(_, url)| url);
         let targets = urls.filter_map(|url| url.inline()?.parse().ok()).map(Reference::Target);
         let external = self.external().map(ExternalValue::reference);
         let ca_file = self.ca_file.iter().map(|file| Reference::File(file));
-        limits.check(targets.chain(external).chain(ca_file))?;
-        Ok(Self { limits: Some(Arc::clone(limits)), ..self })
+        targets.chain(external).chain(ca_file)
     }
 
     fn urls(&self) -> impl Iterator<Item = (&'static str, &Text)> {
@@ -331,14 +335,6 @@ impl UpstreamTable {
 /// Removes the query of a URL, which may contain a key.
 pub(super) fn without_query(url: &str) -> String {
     url.parse().map_or_else(|_| "…".to_owned(), |target: Target| target.to_string())
-}
-
-/// Removes the value from a message about a wrong type: it may be a secret.
-fn without_value(message: &str) -> String {
-    match (message.split_once("string \""), message.rsplit_once("\", expected")) {
-        (Some((before, _)), Some((_, after))) => format!("{before}a string, expected{after}"),
-        _ => message.to_owned(),
-    }
 }
 
 impl PassCallerTable {
