@@ -51,8 +51,17 @@ fn tools_are_printed_with_the_address_and_a_client_configuration() {
     let said =
         said.replace(address, "[address]").replace(env!("CARGO_BIN_EXE_callgate"), "callgate");
     insta::assert_snapshot!(said);
-    let kept = format!("callgate import openrpc {}", service.url("/rpc"));
-    assert!(talk.contains(&kept), "{talk}");
+    let talk = service.hide(&talk);
+    let lines = talk.lines().skip_while(|line| !line.starts_with("To keep these tools"));
+    let lines: Vec<&str> = lines.take(6).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    To keep these tools, with users and access control, run in an empty directory:
+      callgate migrate
+      printf '%s\n' '[registry_upstreams]' 'targets = "127.0.0.1:[port]"' > callgate.toml
+      callgate upstream set default url=http://127.0.0.1:[port]/rpc
+      callgate import openrpc http://127.0.0.1:[port]/rpc
+      callgate serve
+    "#);
     assert_eq!(std::fs::read_dir(dir.path("")).unwrap().count(), 0, "nothing is written");
 }
 
@@ -149,27 +158,45 @@ fn other_descriptions_are_not_tried_after_a_refusal() {
     assert_eq!(server.start["found_by"], "Drupal's module jsonrpc_discovery");
 }
 
+/// Runs the commands that `try` prints, in an empty directory and without `serve`.
+fn run_printed(dir: &TestDirectory, arguments: &[&str]) -> TestDirectory {
+    let mut command = dir.command(&[&["try"], arguments].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let lines = lines.skip_while(|line| !line.starts_with("To keep these tools")).skip(1);
+    let script: Vec<String> = lines.take_while(|line| line != "  callgate serve").collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let empty = TestDirectory::new();
+    empty.write("my key", "Bearer ada");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_callgate"));
+    let script = script.join(" &&").replace("callgate ", &format!("'{}' ", program.display()));
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(empty.path(""))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{script}: {}", String::from_utf8_lossy(&ran.stderr));
+    empty
+}
+
 #[test]
-fn the_printed_import_command_has_the_credentials() {
+fn the_printed_commands_keep_the_tools() {
+    let (service, dir) = (pets(), TestDirectory::new());
+    let kept = run_printed(&dir, &[&service.url("/rpc")]);
+    assert_eq!(kept.ok(&["call", "pet.get", r#"{"id": 7}"#]), "{\"number\":7}\n");
+    let server = kept.serve(&[]);
+    assert_eq!(server.tools(""), ["pet.feed", "pet.get"]);
+}
+
+#[test]
+fn the_printed_commands_have_the_credentials() {
     let (site, dir) = (Site::start(), TestDirectory::new());
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     dir.write("my key", "Bearer ada");
-    let url = site.url();
-    let mut command = dir.command(&["try", &url, "--header-file", "Authorization=my key"]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let line = lines.find(|line| line.contains("callgate import")).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let words = line.split_once("callgate import ").unwrap().1;
-    assert_eq!(words, format!("drupal {url}/jsonrpc --header-file 'Authorization=my key'"));
-    // A shell reads it as it is printed.
-    let program = env!("CARGO_BIN_EXE_callgate");
-    dir.ok(&["migrate"]);
-    let shell = std::process::Command::new("sh")
-        .args(["-c", &format!("'{program}' import {words}")])
-        .current_dir(dir.path(""))
-        .output()
-        .unwrap();
-    assert!(String::from_utf8_lossy(&shell.stdout).contains("86 added"), "{shell:?}");
+    let kept = run_printed(&dir, &[&site.url(), "--header-file", "Authorization=my key"]);
+    assert_eq!(kept.ok(&["method", "list", "--json"]).lines().count(), 86);
+    let keys: Value =
+        serde_json::from_str(&kept.ok(&["upstream", "show", "default", "--json"])).unwrap();
+    assert_eq!(keys["headers"]["Authorization"], json!({"file": "my key"}));
 }

@@ -11,9 +11,9 @@ use callgate::model::ParamStyle;
 use callgate_import::{Service, UpstreamKeys};
 use callgate_registry::UpstreamRow;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::config::{Config, secret_in_file, secret_in_variable};
+use crate::config::{Config, Upstreams, secret_in_file, secret_in_variable};
 use crate::errors::hinted;
 
 /// How to ask a service that is not configured.
@@ -70,16 +70,41 @@ impl ServiceOptions {
         Ok(options)
     }
 
-    /// Returns the options as arguments of a command, quoted for a shell.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        let env = self.header_env.iter().map(|header| ("--header-env", header));
-        let file = self.header_file.iter().map(|header| ("--header-file", header));
-        let headers =
-            env.chain(file).map(|(option, (name, place))| (option, format!("{name}={place}")));
-        let first = self.first_param_env.iter().map(|it| ("--first-param-env", it.clone()));
-        let ca = self.ca_file.iter().map(|path| ("--ca-file", path.to_string_lossy().into_owned()));
-        let all = headers.chain(first).chain(ca);
-        all.map(|(option, value)| format!("{option} {}", quoted(&value))).collect()
+    /// Returns the options as keys of an upstream.
+    fn keys(&self, url: &str) -> Map<String, Value> {
+        let env = self.header_env.iter().map(|(name, place)| (name, json!({"env": place})));
+        let file = self.header_file.iter().map(|(name, place)| (name, json!({"file": place})));
+        let headers: Map<String, Value> =
+            env.chain(file).map(|(name, place)| (name.clone(), place)).collect();
+        let first: Vec<Value> =
+            self.first_param_env.iter().map(|variable| json!({"env": variable})).collect();
+        let mut keys = Map::from_iter([("url".to_owned(), json!(url))]);
+        if !headers.is_empty() {
+            keys.insert("headers".to_owned(), headers.into());
+        }
+        if !first.is_empty() {
+            keys.insert("params".to_owned(), "positional".into());
+            keys.insert("first_params".to_owned(), first.into());
+        }
+        keys.extend(self.ca_file.iter().map(|path| ("ca_file".to_owned(), json!(path))));
+        keys
+    }
+
+    /// Returns the commands, for a shell, that add an upstream to a new registry in an empty directory.
+    pub(crate) fn set_up(&self, upstream: &str, url: &str) -> anyhow::Result<Vec<String>> {
+        let keys = self.keys(url);
+        let lines = Upstreams::limits_for(keys.clone())?;
+        let lines: Vec<String> = lines.lines().map(quoted).collect();
+        let values = keys.iter().map(|(key, value)| match value {
+            Value::String(text) => quoted(&format!("{key}={text}")),
+            other => quoted(&format!("{key}={other}")),
+        });
+        let values: Vec<String> = values.collect();
+        Ok(vec![
+            "callgate migrate".to_owned(),
+            format!("printf '%s\\n' {} > callgate.toml", lines.join(" ")),
+            format!("callgate upstream set {upstream} {}", values.join(" ")),
+        ])
     }
 
     /// Returns the options as lines of `[upstreams.NAME]`.

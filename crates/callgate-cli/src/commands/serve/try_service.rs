@@ -178,11 +178,17 @@ fn print_next_steps(
     printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
     printer.data("\nPaste into Claude Desktop's configuration:");
     printer.data(client_configuration("callgate-try", url, None)?);
-    let command = vec![found.description.words().1.to_owned(), found.service.target().to_string()];
-    let command = [command, given.arguments()];
-    printer.talk(format_args!(
-        "\nTo store the methods, with users and access control: callgate import {}",
-        command.concat().join(" ")
-    ));
+    let target = found.service.target().to_string();
+    let mut commands = given.set_up(DEFAULT_UPSTREAM, &target)?;
+    commands.push(format!("callgate import {} {target}", found.description.words().1));
+    commands.push("callgate serve".to_owned());
+    printer
+        .talk("\nTo keep these tools, with users and access control, run in an empty directory:");
+    for command in commands {
+        printer.talk(format_args!("  {command}"));
+    }
+    if found.service.target().has_query() {
+        printer.talk("and add the query, which is not shown, to the URL");
+    }
     Ok(())
 }
