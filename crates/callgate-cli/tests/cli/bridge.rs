@@ -245,6 +245,34 @@ fn a_refused_token_and_a_missing_token_have_different_messages() {
 }
 
 #[test]
+fn an_empty_list_without_a_token_is_explained() {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    let server = dir.serve(&[]);
+    let port = server.address().port().to_string();
+    let talk = |token: Option<&str>| {
+        let mut command = dir.command(&["bridge", "--port", &port]);
+        command.envs(token.map(|token| ("CALLGATE_TOKEN", token)));
+        let mut bridge = Bridge::start(command);
+        bridge.initialize();
+        assert_eq!(bridge.ask(2, "tools/list", &json!({}))["result"]["tools"], json!([]));
+        bridge.leave().2
+    };
+    let alone = talk(None);
+    assert!(
+        alone.contains("lists no tools for callers without a token: set CALLGATE_TOKEN"),
+        "{alone}"
+    );
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
+    server.until("the token counts", |server| {
+        server.get(token.trim(), "/mcp/tools/list").status == 200
+    });
+    let with = talk(Some(token.trim()));
+    assert!(!with.contains("lists no tools"), "{with}");
+}
+
+#[test]
 fn a_token_created_for_the_demo_outlives_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);

@@ -135,7 +135,10 @@ fn a_running_server_can_be_called() {
     assert_eq!(call("", &["pet_name"]).stdout(), "Rex\n");
     let ran = call(token.trim(), &["pet_get", r#"{"id": 9}"#]);
     assert_eq!(ran.stdout(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", ran.stderr());
+    assert_eq!(call("", &["pet.name"]).stdout(), "Rex\n", "the id is a name of the tool too");
     let talks: Vec<String> = [
+        call("", &["pet_nam"]),
+        call("", &["something.else"]),
         call("", &["pet_get", r#"{"id": 9}"#]),
         call(token.trim(), &["pet_get", r#"{"id": "x"}"#]),
         call("cg_wrong", &["pet_name"]),
@@ -144,8 +147,14 @@ fn a_running_server_can_be_called() {
     .map(|ran| ran.failure().1.replace(&server.address().to_string(), "[address]"))
     .collect();
     insta::assert_debug_snapshot!(talks);
-    let (code, talk) = elsewhere.call(&["pet_name", "--url", "http://127.0.0.1:9/mcp"]).failure();
-    assert_eq!(code, 1);
-    assert!(talk.contains("127.0.0.1:9"), "{talk}");
+    dir.ok(&["setting", "set", "mcp_tools_prefix", "SHOP"]);
+    server.until("the prefix counts", |_| call("", &["SHOP__pet_name"]).stdout() == "Rex\n");
+    assert_eq!(call("", &["pet.name"]).stdout(), "Rex\n");
+    let told = ["http://127.0.0.1:9/mcp", &format!("http://{}/nothing", server.address())]
+        .map(|url| elsewhere.call(&["pet_name", "--url", url]).failure().1);
+    insta::assert_snapshot!(told.concat().replace(&server.address().to_string(), "[address]"), @"
+    callgate: cannot reach http://127.0.0.1:9/mcp: connection refused. Is the server running? Check the URL
+    callgate: http://[address]/nothing answered HTTP 404 Not Found. Is that an MCP server? Check the path of the URL
+    ");
     assert_eq!(elsewhere.call(&["a", "--url", &url, "--user", "ada"]).failure().0, 2);
 }

@@ -10,7 +10,7 @@ use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// Advice for responses that are not MCP.
-pub(crate) const CHECK_URL: &str = "Is that an MCP server? Check --path, or --url";
+pub(crate) const CHECK_URL: &str = "Is that an MCP server? Check the path of the URL";
 
 #[derive(Debug, Clone)]
 pub(crate) struct BridgeFailure {
@@ -50,24 +50,23 @@ impl BridgeFailure {
     pub(crate) fn of_sending(endpoint: &Endpoint, error: &SendError) -> Self {
         let message = &error.message;
         Self::new(match error.kind {
-            SendErrorKind::NotSent | SendErrorKind::ConnectTimeout => format!(
-                "cannot reach {endpoint}: {message}. Is the server running? Check --host and --port, or \
-                 --url"
-            ),
+            SendErrorKind::NotSent | SendErrorKind::ConnectTimeout => {
+                format!("cannot reach {endpoint}: {message}. Is the server running? Check the URL")
+            }
             SendErrorKind::ClosedInHandshake => format!(
                 "cannot reach {endpoint}: it accepted the connection and closed it during the TLS \
-                 handshake. If it does not speak TLS, try --protocol http"
+                 handshake. If it does not speak TLS, use `http://`"
             ),
             SendErrorKind::Untrusted => format!(
                 "cannot trust {endpoint}: {message}. If its certificate is signed by your own authority, \
-                 set that with --ca-file"
+                 add that to the system's, or pass it to the bridge with --ca-file"
             ),
-            SendErrorKind::NotTls => format!("{endpoint} does not speak TLS; try --protocol http"),
+            SendErrorKind::NotTls => format!("{endpoint} does not speak TLS; use `http://`"),
             SendErrorKind::NotHttp if endpoint.is_https() => {
                 format!("{endpoint} does not speak HTTP")
             }
             SendErrorKind::NotHttp => {
-                format!("{endpoint} does not speak HTTP. If it speaks TLS, try --protocol https")
+                format!("{endpoint} does not speak HTTP. If it speaks TLS, use `https://`")
             }
             SendErrorKind::Broken { .. } => format!(
                 "the connection to {endpoint} closed before the response: {message}. The request may \
@@ -90,16 +89,16 @@ impl BridgeFailure {
         let refused = credential.map(|credential| credential.rejected());
         let advice = match status.as_u16() {
             401 if refused.is_some() => refused.as_deref().unwrap_or_default(),
-            401 => "The server needs a token: set CALLGATE_TOKEN, or a file with --token-file",
+            401 => "The server needs a token: set CALLGATE_TOKEN",
             403 => {
-                "The server denies access: check the token in CALLGATE_TOKEN or --token-file, and whether \
-                 the server allows this host name"
+                "The server denies access: check the token in CALLGATE_TOKEN, and whether the server allows \
+                 this host name"
             }
             400 | 404..=406 | 410 | 415 | 501 => CHECK_URL,
             413 => "The request is larger than the server accepts",
             429 => "Too many requests; wait before you send it again",
             502..=504 => "A proxy in front of the server responded: is the server itself running?",
-            300..=399 => "Redirects are not followed; set the URL of the server itself with --url",
+            300..=399 => "Redirects are not followed; use the URL of the server itself",
             _ => "Check the server's log",
         };
         let place = match location.and_then(|location| location.split(['?', '#']).next()) {

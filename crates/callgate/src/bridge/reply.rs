@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use http::Response;
 use http::header::HeaderValue;
 use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::bridge::failure::{CHECK_URL, error_message};
@@ -261,13 +263,28 @@ impl Bridge {
 
     fn learn_from(&self, sent: &SentRequest<'_>, message: &ServerMessage<'_>) {
         let Some(result) = message.result else { return };
+        let is_tool_list = &*sent.request.method == "tools/list";
+        if is_tool_list && self.http.credential().is_none() && has_no_tools(result) {
+            tracing::warn!(
+                "{} lists no tools for callers without a token: set CALLGATE_TOKEN if it needs one",
+                self.http.endpoint()
+            );
+        }
         if sent.request.is_handshake() {
             self.settings.clear();
             self.session.open(&sent.request.body, sent.session_id.clone(), result);
         } else if sent.request.modern.is_none() {
             self.settings.record(sent.request);
-        } else if &*sent.request.method == "tools/list" {
+        } else if is_tool_list {
             self.param_headers.learn(result);
         }
     }
+}
+
+fn has_no_tools(result: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct ToolList {
+        tools: Vec<IgnoredAny>,
+    }
+    serde_json::from_str(result.get()).is_ok_and(|list: ToolList| list.tools.is_empty())
 }

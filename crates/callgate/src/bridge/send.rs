@@ -93,7 +93,7 @@ impl ErrorResponse {
 
     pub(crate) fn failure(&self, http: &ServerClient) -> BridgeFailure {
         if self.wants_tls {
-            let message = format!("{} speaks TLS; try --protocol https", http.endpoint());
+            let message = format!("{} speaks TLS; use `https://`", http.endpoint());
             return BridgeFailure::new(message).with_status(self.status);
         }
         let location = self.location.as_deref();
@@ -292,7 +292,7 @@ impl Bridge {
         let was_there = *self.last_reachable() == Some(Ok(()));
         match error.kind {
             SendErrorKind::Broken { .. } if !was_there && !endpoint.is_https() => {
-                failure.and("If the server speaks TLS, try --protocol https")
+                failure.and("If the server speaks TLS, use `https://`")
             }
             _ => failure,
         }

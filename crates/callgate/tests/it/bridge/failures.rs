@@ -63,7 +63,7 @@ async fn an_unreachable_server_is_an_error_with_advice() {
             error["message"],
             format!(
                 "callgate bridge: cannot reach {url}: connection refused. Is the server running? Check \
-                 --host and --port, or --url"
+                 the URL"
             )
         );
     }
@@ -121,10 +121,10 @@ async fn http_errors_are_reported_with_advice() {
     let mut client = Client::start(&server.url("/mcp"));
     for (status, words) in [
         (401, "rejected the token (from the program's options): it may be revoked, expired"),
-        (403, "--token-file"),
-        (404, "HTTP 404 Not Found. Is that an MCP server? Check --path, or --url"),
-        (405, "Is that an MCP server? Check --path, or --url"),
-        (501, "Is that an MCP server? Check --path, or --url"),
+        (403, "CALLGATE_TOKEN"),
+        (404, "HTTP 404 Not Found. Is that an MCP server? Check the path of the URL"),
+        (405, "Is that an MCP server? Check the path of the URL"),
+        (501, "Is that an MCP server? Check the path of the URL"),
         (308, "to https://example.com/mcp. Redirects are not followed"),
         (500, "server's log"),
         (200, "neither JSON nor a stream"),

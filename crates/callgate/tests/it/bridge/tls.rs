@@ -83,7 +83,7 @@ async fn https_to_an_http_server_fails_at_once() {
     let mut client = Client::start(&server.url("/mcp").replace("http:", "https:"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
-    assert!(message.contains("does not speak TLS; try --protocol http"), "{message}");
+    assert!(message.contains("does not speak TLS; use `http://`"), "{message}");
     assert!(server.log.requests().is_empty());
 }
 
@@ -93,13 +93,13 @@ async fn http_to_an_https_server_fails_without_a_long_wait() {
     let mut client = Client::start(&url.replace("https:", "http:"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
-    assert!(message.contains("try --protocol https"), "{message}");
+    assert!(message.contains("use `https://`"), "{message}");
     let words = "<h1>400 The plain HTTP request was sent to HTTPS port</h1>";
     let nginx = FakeService::start(move |_| FakeResponse::text(400, "text/html", words)).await;
     let mut client = Client::start(&nginx.url("/mcp"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
-    assert!(message.contains("speaks TLS; try --protocol https"), "{message}");
+    assert!(message.contains("speaks TLS; use `https://`"), "{message}");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_server_that_closes_every_connection_is_not_waited_for() {
         let mut client = Client::start(&url);
         client.request(1, "initialize", json!({})).await;
         let message = client.answer(1).await["error"]["message"].to_string();
-        assert!(message.contains("try --protocol http"), "{message}");
+        assert!(message.contains("use `http://`"), "{message}");
         accepting.await.unwrap();
     }
 }

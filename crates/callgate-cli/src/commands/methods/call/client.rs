@@ -3,18 +3,25 @@
 use std::fmt::Display;
 
 use anyhow::Result;
+use callgate::jsonrpc::INVALID_PARAMS;
+use callgate::model::{NameRequest, Prefix, tool_names};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 
+use crate::errors::{hinted, nearest};
+
 /// Capacity of the pipe in each direction, in bytes.
 const BUFFER: usize = 64 * 1024;
 /// Newest revision with a handshake. The server may choose an older one.
 const REVISION: &str = "2025-11-25";
-/// Ids of the two requests.
+/// Ids of the requests.
 const INITIALIZE: u8 = 1;
 const CALL: u8 = 2;
+const LIST: u8 = 3;
+/// Maximum number of tools in which a name is searched.
+const MAX_NAMES: usize = 100_000;
 
 /// The name of a tool, and its arguments as JSON on one line.
 #[derive(Debug, Clone, Copy)]
@@ -55,11 +62,60 @@ impl ToolCall<'_> {
         write
             .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
             .await?;
-        let (name, arguments) = (json!(self.name), self.arguments);
-        let params = format_args!("{{\"name\":{name},\"arguments\":{arguments}}}");
-        write.write_all(line(CALL, "tools/call", params).as_bytes()).await?;
+        write.write_all(self.line(self.name).as_bytes()).await?;
+        let called = reply(&mut lines, CALL).await?;
+        if called.pointer("/error/code") != Some(&json!(INVALID_PARAMS)) {
+            return Ok(called);
+        }
+        let mut names: Vec<String> = Vec::new();
+        let mut params = json!({});
+        loop {
+            write.write_all(line(LIST, "tools/list", params).as_bytes()).await?;
+            let page = reply(&mut lines, LIST).await?;
+            let tools = page.pointer("/result/tools").and_then(Value::as_array);
+            let found = tools.into_iter().flatten().filter_map(|tool| tool.get("name")?.as_str());
+            names.extend(found.map(ToOwned::to_owned));
+            match page.pointer("/result/nextCursor").filter(|_| names.len() < MAX_NAMES) {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => break,
+            }
+        }
+        if names.iter().any(|name| name == self.name) {
+            return Ok(called);
+        }
+        let Some(name) = name_of_id(self.name, &names) else {
+            let hint = match nearest(self.name, &names) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None if names.is_empty() => "the server lists no tools for this caller".to_owned(),
+                None => format!(
+                    "it has {} tools, such as `{}`",
+                    names.len(),
+                    names.first().map_or("", String::as_str)
+                ),
+            };
+            let shown = self.name.escape_debug();
+            return Err(hinted(format!("the server has no tool `{shown}` for this caller"), hint));
+        };
+        write.write_all(self.line(name).as_bytes()).await?;
         reply(&mut lines, CALL).await
     }
+
+    fn line(self, name: &str) -> String {
+        let (name, arguments) = (json!(name), self.arguments);
+        line(CALL, "tools/call", format_args!("{{\"name\":{name},\"arguments\":{arguments}}}"))
+    }
+}
+
+/// Returns the tool that Callgate derives from the id of a method, with any prefix.
+fn name_of_id<'a>(id: &str, names: &'a [String]) -> Option<&'a str> {
+    let derived =
+        tool_names(&Prefix::default(), &[NameRequest { id, preferred: None }], []).pop()?;
+    let derived = derived.ok()?;
+    let is_it = |name: &&String| {
+        let prefix = name.strip_suffix(derived.as_str());
+        prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with("__"))
+    };
+    names.iter().find(is_it).map(String::as_str)
 }
 
 fn line(id: u8, method: &str, params: impl Display) -> String {
