@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::ListArgs;
-use super::values::{json, json_object, section_and_mask};
+use super::values::{json, json_object, param, section_and_mask};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MethodCommand {
@@ -66,7 +66,7 @@ pub(crate) struct MethodFields {
     #[arg(long)]
     pub(crate) description: Option<String>,
     /// Parameter in PHP syntax, such as `int $id_user` or `bool $details = false`; may be repeated
-    #[arg(long = "param", value_name = "PARAM")]
+    #[arg(long = "param", value_name = "PARAM", value_parser = param)]
     pub(crate) params: Vec<String>,
     /// Type of the result
     #[arg(long, value_name = "TYPE")]

@@ -1,13 +1,13 @@
 //! `callgate user`, `token`, `credential`, `section` and `grant`.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::SystemTime;
 
 use callgate::Mask;
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::ListArgs;
-use super::values::{lifetime, mask};
+use super::values::{expiry, mask};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
@@ -38,9 +38,10 @@ pub(crate) enum TokenCommand {
         /// Name of the token
         #[arg(long, default_value = "cli")]
         name: String,
-        /// Lifetime, such as `30d` or `12h`; by default unlimited
-        #[arg(long, value_name = "DURATION", value_parser = lifetime)]
-        expires_in: Option<Duration>,
+        /// Lifetime such as `30d` or `12h`, or the date of its end in UTC, such as `2030-01-31`; by default
+        /// unlimited
+        #[arg(long, value_name = "DURATION|DATE", value_parser = expiry)]
+        expires_in: Option<SystemTime>,
     },
     /// List the tokens, without their secrets
     #[command(after_long_help = "Example:\n  callgate token list")]
@@ -49,7 +50,7 @@ pub(crate) enum TokenCommand {
     #[command(alias = "revoke", after_long_help = "Example:\n  callgate token remove 3")]
     Remove {
         /// Number of the token, from `callgate token list`
-        id: i64,
+        id: String,
     },
 }
 

@@ -1,10 +1,11 @@
 //! Parsers of values.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use callgate::Mask;
 use callgate::gateway::SETTING_KEYS;
+use callgate::model::TypeExpr;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,18 +13,28 @@ use serde_json::value::RawValue;
 /// Maximum lifetime of a token: 100 years.
 const MAX_LIFETIME: Duration = Duration::from_hours(876_600);
 
+const LIFETIME_RANGE: &str = "expected between 1 second and 100 years from now";
+const EXPIRY_FORM: &str = "expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or \
+     `2030-01-31T12:00:00Z`";
+
 /// Parses an address. Names such as `localhost` are resolved, and their first address is used.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
     found.ok_or_else(|| "expected an address such as `127.0.0.1:8080`".to_owned())
 }
 
-pub(super) fn lifetime(text: &str) -> Result<Duration, String> {
-    let lifetime = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if (Duration::from_secs(1)..=MAX_LIFETIME).contains(&lifetime) {
-        Ok(lifetime)
-    } else {
-        Err("expected between 1 second and 100 years".to_owned())
+/// Parses a duration from now, or a date or time in UTC.
+pub(super) fn expiry(text: &str) -> Result<SystemTime, String> {
+    let now = SystemTime::now();
+    let end = match humantime::parse_duration(text) {
+        Ok(lifetime) => now.checked_add(lifetime).ok_or(LIFETIME_RANGE)?,
+        Err(_) => humantime::parse_rfc3339_weak(&format!("{text}T00:00:00Z"))
+            .or_else(|_| humantime::parse_rfc3339_weak(text))
+            .map_err(|_| EXPIRY_FORM)?,
+    };
+    match end.duration_since(now) {
+        Ok(lifetime) if (Duration::from_secs(1)..=MAX_LIFETIME).contains(&lifetime) => Ok(end),
+        _ => Err(LIFETIME_RANGE.to_owned()),
     }
 }
 
@@ -69,4 +80,36 @@ pub(super) fn json_object(text: &str) -> Result<String, String> {
 pub(super) fn json(text: &str) -> Result<String, String> {
     serde_json::from_str::<&RawValue>(text).map_err(|error| format!("expected JSON: {error}"))?;
     Ok(text.to_owned())
+}
+
+/// Checks that a parameter has a name, and returns its text unchanged. A row may have only a type.
+pub(super) fn param(text: &str) -> Result<String, String> {
+    if let Some((_, name)) = text.split_once('$') {
+        return match name.split_once('=').map(|(_, default)| default.trim()) {
+            Some(default) if !is_literal(default) => Err(format!(
+                "the default `{default}` is not a value such as `3`, `'text'`, `true`, `null` or `[]`"
+            )),
+            _ => Ok(text.to_owned()),
+        };
+    }
+    let (declared, default) = text.split_at(text.find('=').unwrap_or(text.len()));
+    let is_type = |text: &str| match text.parse() {
+        Ok(TypeExpr::Class(_)) | Err(_) => false,
+        Ok(_) => true,
+    };
+    let words: Vec<&str> = declared.split([' ', ':']).filter(|word| !word.is_empty()).collect();
+    let (ty, name) = match *words {
+        [ty] if is_type(ty) => (ty.to_owned(), "name"),
+        [name] => ("mixed".to_owned(), name),
+        [name, ty] if is_type(ty) && !is_type(name) => (ty.to_owned(), name),
+        [ref ty @ .., name] => (ty.join(" "), name),
+        [] => return Err("expected a parameter such as `int $id`".to_owned()),
+    };
+    let space = if default.is_empty() { "" } else { " " };
+    Err(format!("write `{ty} ${name}{space}{default}`"))
+}
+
+fn is_literal(text: &str) -> bool {
+    matches!(text.parse(), Ok(TypeExpr::Literal(_) | TypeExpr::Null))
+        || ["[]", "array()"].contains(&text)
 }

@@ -6,6 +6,7 @@ pub(super) mod try_service;
 pub(super) mod bridge;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -93,8 +94,22 @@ fn check_address(config: &Config) -> Result<()> {
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.with_context(|| format!("cannot listen on {address}"))
+    TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another program listens there, perhaps another `callgate serve`: stop it, or choose another \
+                 port with `--listen`; port 0 is a free one"
+            }
+            ErrorKind::PermissionDenied => {
+                "choose a port from 1024 with `--listen`, or let this user open lower ones"
+            }
+            ErrorKind::AddrNotAvailable => {
+                "this machine does not have the address; 127.0.0.1 serves this machine, and 0.0.0.0 all"
+            }
+            _ => return anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+        };
+        hinted(format!("cannot listen on {address}: {error}"), hint)
+    })
 }
 
 struct Addresses {

@@ -299,3 +299,99 @@ fn database_errors_name_the_database_and_have_hints() {
     .collect();
     insta::assert_debug_snapshot!(failures);
 }
+
+#[test]
+fn a_parameter_without_a_name_is_refused_with_what_to_write() {
+    let dir = registry();
+    let told: Vec<String> = [
+        "id",
+        "int id",
+        "id int",
+        "id: int",
+        "int",
+        "int id = 3",
+        "?array<string, int> map",
+        "",
+        "int $id = abc",
+        "int $id = [1]",
+        "bool $id = 3",
+        "string $id = 3",
+    ]
+    .map(|param| {
+        let talk = dir.run(&["method", "add", "a.b", "--param", param]).failure().1;
+        talk.lines().next().unwrap().to_owned()
+    })
+    .into();
+    insta::assert_debug_snapshot!(told);
+    assert_eq!(dir.ok(&["method", "list", "--json"]), "");
+    let right = ["int $id", "$any", "int $id = null", "array $list = []", "string $text = 'a = b'"];
+    for (index, param) in right.iter().enumerate() {
+        dir.ok(&["method", "add", &format!("m{index}"), "--param", param]);
+    }
+    let talk = dir.run(&["method", "set", "m0", "--param", "int $id = 'x'"]).failure().1;
+    assert!(talk.contains("the default of parameter `id` is not of its type"), "{talk}");
+}
+
+#[test]
+fn a_row_with_a_type_and_a_word_says_what_to_write() {
+    let dir = registry();
+    dir.sql(
+        "callgate.db",
+        r#"INSERT INTO rpc_methods (rpc_method, params) VALUES ('a', '["int id"]')"#,
+    );
+    let talk = dir.run(&["method", "show", "a"]).failure().1;
+    assert!(talk.contains("`int id` has no name; write `int $id`"), "{talk}");
+}
+
+#[test]
+fn a_change_that_changes_nothing_is_reported() {
+    let dir = registry();
+    dir.ok(&["method", "add", "a", "--title", "A"]);
+    for arguments in [&["method", "edit", "a"][..], &["method", "set", "a", "--title", "A"]] {
+        let talk = dir.run(arguments).stderr();
+        assert!(talk.starts_with("method `a` is unchanged; "), "{talk}");
+    }
+    assert!(
+        dir.run(&["method", "set", "a", "--title", "B"]).stderr().starts_with("changed method")
+    );
+}
+
+#[test]
+fn a_token_is_removed_by_its_number_and_not_by_its_user() {
+    let dir = registry();
+    dir.ok(&["user", "add", "bob"]);
+    dir.ok(&["token", "add", "bob"]);
+    dir.ok(&["token", "add", "bob", "--name", "laptop"]);
+    let told = ["bob", "ada", "77"].map(|who| dir.run(&["token", "revoke", who]).failure().1);
+    insta::assert_snapshot!(told.concat(), @"
+    callgate: `bob` is not the number of a token
+    hint: the tokens of `bob` are 1, 2; `callgate token list` describes them
+    callgate: `ada` is not the number of a token
+    hint: `callgate token list` shows the tokens with their numbers
+    callgate: there is no token `77`
+    hint: `callgate token list` shows the tokens
+    ");
+}
+
+#[test]
+fn a_token_may_end_on_a_date() {
+    let dir = registry();
+    dir.ok(&["user", "add", "bob"]);
+    for date in ["2100-01-31", "2100-01-31T12:30:00Z", "2100-01-31 12:30:00"] {
+        dir.ok(&["token", "add", "bob", "--expires-in", date]);
+    }
+    let list = dir.ok(&["token", "list"]);
+    assert_eq!(list.matches("2100-01-31T00:00:00Z").count(), 1, "{list}");
+    assert_eq!(list.matches("2100-01-31T12:30:00Z").count(), 2, "{list}");
+    let told = ["soon", "30", "2020-01-31", "2100-02-31", "9999-01-01"].map(|date| {
+        let talk = dir.run(&["token", "add", "bob", "--expires-in", date]).failure().1;
+        talk.lines().next().unwrap().to_owned()
+    });
+    insta::assert_snapshot!(told.join("\n"), @"
+    error: invalid value 'soon' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
+    error: invalid value '30' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
+    error: invalid value '2020-01-31' for '--expires-in <DURATION|DATE>': expected between 1 second and 100 years from now
+    error: invalid value '2100-02-31' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
+    error: invalid value '9999-01-01' for '--expires-in <DURATION|DATE>': expected between 1 second and 100 years from now
+    ");
+}

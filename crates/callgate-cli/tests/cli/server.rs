@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use serde_json::json;
 
+use super::fake::FakeService;
 use super::http_client::HttpResponse;
 use super::support::TestDirectory;
 
@@ -24,6 +25,32 @@ fn a_port_that_is_taken_is_an_error() {
     assert_eq!(code, 1);
     assert_eq!(server.tools(&server.token("reader")).len(), 5, "its tokens stay good");
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
+    assert!(talk.contains("hint: another program listens there"), "{talk}");
+    let service = FakeService::service(|method, _| {
+        (method == "system.listMethods").then(|| json!(["item.get"]))
+    });
+    let (_, talk) = dir.run(&["try", &service.url("/"), "--listen", address]).failure();
+    assert!(talk.contains("hint: another program listens there"), "{talk}");
+    // An address of documentation, which no machine has.
+    let (_, talk) = dir.run(&["serve", "--require-auth", "--listen", "192.0.2.1:0"]).failure();
+    assert!(talk.contains("hint: this machine does not have the address"), "{talk}");
+}
+
+#[test]
+fn tools_whose_upstream_is_not_configured_are_logged_once() {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    for id in ["a", "b"] {
+        dir.ok(&["method", "add", id, "--upstream", "shop"]);
+    }
+    let mut server = dir.serve(&[]);
+    let line = server.until_logged("upstream `shop` is not configured");
+    assert!(line.contains("WARN") && line.contains("every call of its tools fails"), "{line}");
+    dir.ok(&["method", "add", "c", "--upstream", "shop"]);
+    server.until("the third is listed", |server| server.tools("").len() == 3);
+    server.signal("-TERM");
+    let (_, log) = server.wait_for_exit();
+    assert!(!log.contains("not configured"), "{log}");
 }
 
 /// Sends a request's head, and waits until the server asks for the body: so it is under way.

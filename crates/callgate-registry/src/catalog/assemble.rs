@@ -358,15 +358,16 @@ pub fn inspect(
     }))
 }
 
-/// Checks that a row defines a valid method.
-pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
+/// Checks that a row defines a valid method. Returns the findings that depend on nothing but the row.
+pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     row.is_exposed()?;
     let method = definition::method(row, Requirement::default())?;
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     builder.add(method, 0, &Types::default(), []);
-    match builder.finish().take_quarantined().pop() {
+    let mut catalog = builder.finish();
+    match catalog.take_quarantined().pop() {
         Some(quarantined) => Err(quarantined.reason),
-        None => Ok(()),
+        None => Ok(catalog.entries().iter().flat_map(|entry| entry.findings().to_vec()).collect()),
     }
 }
 

@@ -223,6 +223,12 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     };
     let Some((ty, name)) = declared.split_once('$') else {
         let is_word = declared.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if let Some((ty, name)) = declared.rsplit_once(' ')
+            && [declared, ty].map(|text| text.parse::<TypeExpr>().is_ok()) == [false, true]
+        {
+            let problem = format!("`{declared}` has no name; write `{ty} ${name}`");
+            return Err(DefinitionError::value("params", problem));
+        }
         if type_is_given && is_word && !declared.is_empty() {
             object.name = Some(declared.to_owned());
         } else if !declared.is_empty() {

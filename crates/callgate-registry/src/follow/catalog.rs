@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callgate::catalog::Catalog;
+use callgate::catalog::{Catalog, Entry};
 use callgate::gateway::Gateway;
-use callgate::model::Method;
+use callgate::model::{Finding, Method};
 use tokio::task::JoinSet;
 
 use super::log::{error_chain, log_new_problems};
@@ -118,5 +118,13 @@ fn problems(catalog: &Catalog) -> BTreeSet<String> {
         let closing = entry.findings().iter().filter(|finding| finding.closes());
         closing.map(move |finding| format!("`{}`: {finding}", entry.id()))
     });
-    quarantined.chain(closed).collect()
+    let findings = catalog.entries().iter().flat_map(Entry::findings);
+    let unconfigured = findings.filter_map(|finding| match finding {
+        Finding::UnknownUpstream(name) => Some(format!(
+            "upstream `{name}` is not configured, so every call of its tools fails; add it to the \
+             configuration, or with `callgate upstream set`"
+        )),
+        _ => None,
+    });
+    quarantined.chain(closed).chain(unconfigured).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use callgate::catalog::Catalog;
-use callgate::model::LOCAL;
+use callgate::model::{Finding, LOCAL};
 use callgate_import::{Needs, NeedsByKey, guessed};
 use callgate_registry::{
     CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check,
@@ -41,28 +41,13 @@ pub(crate) async fn run(
             // The key of its actions does not change with the upstream.
             row.plugin = Some(row.upstream_name().to_owned());
             row.method = Some(id.clone());
-            check(&row).with_context(|| format!("method `{id}`"))?;
+            check_row(&row)?;
             store.add_method(&row, &fields.sections).await?;
             printer.talk(format_args!("added method `{id}`"));
             print_findings(config, &store, &id, printer).await
         }
         MethodCommand::Set { id, fields, no_sections } => {
-            let mut row = first_row(&store, &id).await?;
-            if row.upstream_name() == LOCAL {
-                refuse_for_code(&id, &fields, no_sections)?;
-            }
-            apply(&mut row, &fields);
-            if no_sections {
-                row.sections = None;
-            }
-            if row.upstream_name() != LOCAL {
-                check(&row).with_context(|| format!("method `{id}`"))?;
-            }
-            let replaces_sections = no_sections || !fields.sections.is_empty();
-            let needs = replaces_sections.then_some(fields.sections.as_slice());
-            store.update_method(&row, needs).await?;
-            printer.talk(format_args!("changed method `{id}`"));
-            print_findings(config, &store, &id, printer).await
+            set(config, &store, &id, &fields, no_sections, printer).await
         }
         MethodCommand::List(ListArgs { json }) => {
             list(config, &store.catalog_rows().await?, json, printer);
@@ -86,6 +71,50 @@ pub(crate) async fn run(
             printer.talk(format_args!("removed the changes to `{id}`; {left}"));
             Ok(())
         }
+    }
+}
+
+/// Changes a method, unless it has the given properties already.
+async fn set(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    id: &str,
+    fields: &MethodFields,
+    no_sections: bool,
+    printer: &mut Printer,
+) -> Result<()> {
+    let before = first_row(store, id).await?;
+    if before.upstream_name() == LOCAL {
+        refuse_for_code(id, fields, no_sections)?;
+    }
+    let mut row = before.clone();
+    apply(&mut row, fields);
+    if no_sections {
+        row.sections = None;
+    }
+    let replaces_sections = no_sections || !fields.sections.is_empty();
+    if row == before && !replaces_sections {
+        printer.talk(format_args!(
+            "method `{id}` is unchanged; `callgate method set --help` lists what can be changed"
+        ));
+        return Ok(());
+    }
+    if row.upstream_name() != LOCAL {
+        check_row(&row)?;
+    }
+    let needs = replaces_sections.then_some(fields.sections.as_slice());
+    store.update_method(&row, needs).await?;
+    printer.talk(format_args!("changed method `{id}`"));
+    print_findings(config, store, id, printer).await
+}
+
+/// Checks a row that a person has written, more strictly than those of an import.
+fn check_row(row: &MethodRow) -> Result<()> {
+    let place = || format!("method `{}`", row.rpc_method);
+    let findings = check(row).with_context(place)?;
+    match findings.into_iter().find(|finding| matches!(finding, Finding::DefaultMismatch(_))) {
+        Some(mismatch) => Err(anyhow::Error::msg(mismatch.to_string()).context(place())),
+        None => Ok(()),
     }
 }
 

@@ -1,14 +1,15 @@
 //! `callgate token add|list|remove`
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use anyhow::{Context as _, Result};
-use callgate_registry::{NewToken, Token as Secret};
+use anyhow::Result;
+use callgate_registry::{NewToken, SqlStore, Token as Secret};
 use serde_json::json;
 
 use crate::cli::{ListArgs, TokenCommand};
 use crate::commands::{check_name, timestamp};
 use crate::config::Config;
+use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -22,13 +23,10 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
         TokenCommand::Add { user, name, expires_in } => {
             check_name("token", &name)?;
             let user = store.user(&user).await?;
-            let expires_at = expires_in
-                .map(|duration| {
-                    let end = SystemTime::now().checked_add(duration)?;
-                    i64::try_from(end.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
-                })
-                .map(|end| end.context("the token would expire too far in the future"))
-                .transpose()?;
+            let expires_at = match expires_in {
+                Some(end) => Some(i64::try_from(end.duration_since(UNIX_EPOCH)?.as_secs())?),
+                None => None,
+            };
             let secret = Secret::generate()?;
             let digest = secret.stored_digest();
             let id =
@@ -61,9 +59,25 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
             printer.list(json, columns, rows);
         }
         TokenCommand::Remove { id } => {
+            let Ok(id) = id.parse() else { return Err(not_a_number(&store, &id).await?) };
             store.revoke_token(id).await?;
             printer.talk(format_args!("revoked token {id}"));
         }
     }
     Ok(())
+}
+
+/// Returns the error for a token that is not a number. If it is a user, the hint names the user's tokens.
+async fn not_a_number(store: &SqlStore, given: &str) -> Result<anyhow::Error> {
+    let tokens =
+        store.tokens().await?.into_iter().filter(|token| token.login.as_deref() == Some(given));
+    let ids: Vec<String> = tokens.map(|token| token.id.to_string()).collect();
+    let hint = match ids.as_slice() {
+        [] => "`callgate token list` shows the tokens with their numbers".to_owned(),
+        ids => format!(
+            "the tokens of `{given}` are {}; `callgate token list` describes them",
+            ids.join(", ")
+        ),
+    };
+    Ok(hinted(format!("`{}` is not the number of a token", given.escape_debug()), hint))
 }
