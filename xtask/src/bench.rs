@@ -69,6 +69,11 @@ fn benchmarks() -> Vec<(Step, bool)> {
             &["--suite", "batch"],
         ),
         (Step::cargo("honest clients among hostile ones", &hostile), false),
+        (
+            Step::cargo("the time of replies about denied and unknown tools", &hostile)
+                .arguments(&["--timing", "5000"]),
+            false,
+        ),
         report(
             "the server compared with axum and rmcp",
             "docs/internals/benchmarks/server.md",

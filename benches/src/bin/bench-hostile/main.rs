@@ -6,6 +6,7 @@ mod hostile;
 mod report;
 mod server;
 mod service;
+mod timing;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -37,6 +38,9 @@ struct Arguments {
     /// Number of connections; a tenth of them is hostile.
     #[arg(long, default_value_t = 1000)]
     connections: usize,
+    /// Only compare the time of replies about denied and about unknown tools, with this number of pairs.
+    #[arg(long, value_name = "PAIRS")]
+    timing: Option<usize>,
 }
 
 #[tokio::main]
@@ -45,6 +49,10 @@ async fn main() -> anyhow::Result<()> {
     ensure!(arguments.connections >= 10, "`connections` must be at least 10");
     let service = service::start().await?;
     let server = Arc::new(Server::start(service).await?);
+    if let Some(pairs) = arguments.timing {
+        let table = timing::compare(&server, pairs).await?;
+        return Ok(writeln!(std::io::stdout(), "\n{table}")?);
+    }
     let honest = arguments.connections - arguments.connections / 10;
     let seconds = Duration::from_secs;
     phase(&server, honest, 0, WARM_UP).await?;

@@ -1,7 +1,12 @@
 //! Access decisions: a denied tool is reported as unknown.
 
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tracing::{Dispatch, dispatcher};
+
 use super::{Gateway, NotFound, Snapshot, ToolRef};
-use crate::access::{Caller, Section};
+use crate::access::{Caller, Requirement, Section};
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::snapshot::FoundTool;
 use crate::model::method::Safety;
@@ -43,44 +48,72 @@ impl Gateway {
         CallError::Unauthorized(failure)
     }
 
-    /// Checks access to a tool. Denied tools look unknown to the caller, also in timing, so both cases are
-    /// logged; the log has the reason.
+    /// Checks access to a tool. A denied tool looks unknown to the caller, also in timing: both cases take the
+    /// same steps, and [`log_denial`] finds the reason on another thread.
     pub(super) fn authorize<'a>(
-        snapshot: &'a Snapshot,
+        snapshot: &'a Arc<Snapshot>,
         caller: &Caller,
         tool: ToolRef<'_>,
     ) -> Result<&'a Entry, NotFound> {
         let catalog = &snapshot.catalog;
-        let entry = match tool {
-            ToolRef::Id(id) => catalog.by_id(id),
-            ToolRef::Name(name) => catalog.by_name(name),
-        };
-        // Both take the same steps: an unknown tool is decided like one that nobody may use, and the log has
-        // texts of about the same length.
-        let requirement = match entry {
-            Some(entry) => catalog.requirement(entry),
-            None => Catalog::closed(),
-        };
-        let mut by_service = None;
-        if let Some(entry) = entry.filter(|_| requirement.allows(&caller.grants)) {
-            match snapshot.visibility.check(caller, entry) {
-                Ok(()) => return Ok(entry),
-                Err(decision) => by_service = Some(decision),
-            }
+        let entry = lookup(catalog, tool);
+        let is_granted = requirement(catalog, entry).allows(&caller.grants);
+        if let Some(entry) = entry.filter(|_| is_granted)
+            && snapshot.visibility.check(caller, entry).is_ok()
+        {
+            return Ok(entry);
         }
-        let by_grants = requirement.decide(&caller.grants).to_string();
-        let by_id = catalog.by_id(tool.as_str());
-        let decision = match (entry, by_id) {
-            (Some(_), _) => by_service.unwrap_or(by_grants),
-            (None, Some(entry)) => {
-                format!("denied: over MCP this method is called `{}`", entry.name())
-            }
-            (None, None) => "denied: there is no method with this id or tool name".to_owned(),
-        };
         let method: String = tool.as_str().chars().take(MAX_SHOWN_ID).collect();
-        tracing::info!(caller = caller.name(), method = &*method, decision, "access denied");
+        let is_id = matches!(tool, ToolRef::Id(_));
+        let (snapshot, caller, shown) = (Arc::clone(snapshot), caller.clone(), method.clone());
+        let subscriber = dispatcher::get_default(Dispatch::clone);
+        let log = move || {
+            dispatcher::with_default(&subscriber, || {
+                log_denial(&snapshot, &caller, &shown, is_id);
+            });
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(log)),
+            Err(_) => log(),
+        }
         Err(NotFound(method))
     }
+}
+
+fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Entry> {
+    match tool {
+        ToolRef::Id(id) => catalog.by_id(id),
+        ToolRef::Name(name) => catalog.by_name(name),
+    }
+}
+
+/// Returns the requirement of a tool. An unknown one is closed to everybody.
+fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Entry>) -> &'a Requirement {
+    match entry {
+        Some(entry) => catalog.requirement(entry),
+        None => Catalog::closed(),
+    }
+}
+
+/// Logs why a caller may not use a tool.
+fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
+    let catalog = &snapshot.catalog;
+    let tool = if is_id { ToolRef::Id(method) } else { ToolRef::Name(method) };
+    let decision = match (lookup(catalog, tool), catalog.by_id(method)) {
+        (Some(entry), _) => {
+            let by_grants = catalog.requirement(entry).decide(&caller.grants);
+            let by_service = snapshot.visibility.check(caller, entry);
+            by_service
+                .err()
+                .filter(|_| by_grants.is_allowed())
+                .unwrap_or_else(|| by_grants.to_string())
+        }
+        (None, Some(entry)) => {
+            format!("denied: over MCP this method is called `{}`", entry.name())
+        }
+        (None, None) => "denied: there is no method with this id or tool name".to_owned(),
+    };
+    tracing::info!(caller = caller.name(), method, decision, "access denied");
 }
 
 /// Returns `true` if a method requires a login and the caller is anonymous. Over MCP the tool is unknown
@@ -88,9 +121,5 @@ impl Gateway {
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let login = Section::authenticated();
-    let requirement = match catalog.by_id(id) {
-        Some(entry) => catalog.requirement(entry),
-        None => Catalog::closed(),
-    };
-    requirement.needs().iter().any(|(section, _)| *section == login)
+    requirement(catalog, catalog.by_id(id)).needs().iter().any(|(section, _)| *section == login)
 }

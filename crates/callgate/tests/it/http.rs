@@ -9,7 +9,6 @@
 
 mod authentication;
 mod connections;
-mod denied_timing;
 mod describe;
 mod discarded_bodies;
 mod invoke;

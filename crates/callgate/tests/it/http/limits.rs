@@ -286,8 +286,8 @@ fn with_long_text() -> Vec<(&'static str, String)> {
     ]
 }
 
-#[tokio::test(flavor = "current_thread")]
-async fn no_error_and_no_log_line_repeats_a_long_input() {
+#[test]
+fn no_error_and_no_log_line_repeats_a_long_input() {
     #[derive(serde::Deserialize)]
     enum Kind {}
     #[derive(serde::Deserialize)]
@@ -300,13 +300,18 @@ async fn no_error_and_no_log_line_repeats_a_long_input() {
     local.method(method("typed").param(param("kind", "string")), async |_, _: Typed| {
         Ok::<_, Error>(1)
     });
-    let app = App::with(local, HttpOptions::default());
-    for (path, body) in with_long_text() {
-        let reply = app.post("reader", path, body.clone()).await;
-        let start: String = body.chars().take(150).collect();
-        assert!(reply.text.contains("rror"), "{path} {start}: {}", reply.text);
-        assert!(reply.text.len() < 8000, "{path} {start}: {} bytes", reply.text.len());
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let app = App::with(local, HttpOptions::default());
+        for (path, body) in with_long_text() {
+            let reply = app.post("reader", path, body.clone()).await;
+            let start: String = body.chars().take(150).collect();
+            assert!(reply.text.contains("rror"), "{path} {start}: {}", reply.text);
+            assert!(reply.text.len() < 8000, "{path} {start}: {} bytes", reply.text.len());
+        }
+    });
+    // Denials are logged on other threads, for which the runtime waits.
+    drop(runtime);
     let longest = log.text().lines().map(str::len).max().unwrap_or_default();
     assert!((100..4000).contains(&longest), "{longest}");
 }
@@ -378,4 +383,32 @@ fn a_result_that_cannot_be_checked_is_not_called_wrong() {
     });
     assert!(text.starts_with("The method ran, but its result could not be checked"), "{text}");
     assert!(text.contains("Too many of your calls"), "{text}");
+}
+
+/// Whether its value was read on the thread of the runtime.
+struct OnWorker(bool);
+
+thread_local! {
+    static IS_WORKER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+impl<'de> serde::Deserialize<'de> for OnWorker {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|_| Self(IS_WORKER.get()))
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn large_arguments_of_functions_are_read_on_a_blocking_thread() {
+    IS_WORKER.set(true);
+    let mut local = Local::default();
+    let echo = method("echo").param(Param::new("text", "string".parse().unwrap()));
+    local.method(echo, async |_, OnWorker(is_worker)| Ok::<_, Error>(is_worker));
+    let app = App::with(local, HttpOptions::default());
+    for (length, is_worker) in [(10, true), (100_000, false)] {
+        let call = json!({"name": "echo", "arguments": {"text": "x".repeat(length)}});
+        let request = request("POST", "", "/mcp/tools/invoke").body(call.to_string().into());
+        let reply = app.send(request.unwrap()).await;
+        assert_eq!(reply.json()["result"], is_worker, "{length}: {}", reply.text);
+    }
 }
