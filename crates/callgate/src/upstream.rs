@@ -29,6 +29,10 @@ pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 /// Default time limit of a call.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Maximum size of a value that is read or checked on the current thread, in bytes. Most take far less than a
+/// millisecond. Larger ones are processed on a blocking thread.
+pub(crate) const MAX_INLINE: usize = 8 * 1024;
+
 /// A boxed future, for object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

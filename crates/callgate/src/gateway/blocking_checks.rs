@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use crate::access::{Caller, Shares};
-use crate::upstream::CallError;
+use crate::upstream::{CallError, MAX_INLINE};
 
-/// Maximum size of a value that is checked on the current thread, in bytes. Most take far less than a
-/// millisecond.
-const MAX_INLINE: usize = 8 * 1024;
-
-/// The same for a request of a batch, since up to 100 are checked one after the other.
+/// [`MAX_INLINE`] of a request in a batch, since up to 100 are checked one after the other.
 const MAX_INLINE_IN_BATCH: usize = 512;
 
 /// Minimum number of threads, so that there is always one for another caller.

@@ -37,9 +37,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::model::method::{InvalidMethod, LOCAL, Method};
-use crate::upstream::CallError;
 use crate::upstream::content::ToolContent;
-use crate::upstream::{BoxFuture, Call, CallOutput, Upstream};
+use crate::upstream::{BoxFuture, Call, CallError, CallOutput, MAX_INLINE, Upstream};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::strict_json;
 pub use context::Context;
@@ -116,7 +115,7 @@ impl Response {
 type FunctionResult = Result<CallOutput, CallError>;
 type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
-/// Wraps a function in one boxed future. A panic is a failed call.
+/// Wraps a function in one boxed future. Large arguments are read on a blocking thread. A panic is a failed call.
 fn runner<F, Fut>(function: F) -> Arc<Run>
 where
     F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -134,7 +133,17 @@ where
         Box::pin(async move {
             let (caller, client) = (call.caller.clone(), call.client.clone());
             let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
-            catch_panic(async move { function(context, call.params).await }).await
+            catch_panic(async move {
+                let running = if call.params.get().len() > MAX_INLINE {
+                    let params = call.params.to_owned();
+                    let read = tokio::task::spawn_blocking(move || function(context, &params));
+                    read.await.map_err(CallError::failed)?
+                } else {
+                    function(context, call.params)
+                };
+                running.await
+            })
+            .await
         })
     })
 }
@@ -324,5 +333,5 @@ fn panic_error(panic: &(dyn std::any::Any + Send)) -> CallError {
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    CallError::failed(format!("the function panic_error: {message}"))
+    CallError::failed(format!("the function panicked: {message}"))
 }

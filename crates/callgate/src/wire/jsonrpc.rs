@@ -104,11 +104,17 @@ impl EnvelopeError {
 impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
     /// Parses an object. Duplicate known keys are an error.
     pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
-        if body.trim_start().starts_with('[') {
+        let unexpected = match body.trim_start().as_bytes().first() {
             // serde's derive would also accept an array.
-            return Err(de::Error::invalid_type(Unexpected::Seq, &"an object"));
-        }
-        serde_json::from_str(body)
+            Some(b'[') => Unexpected::Seq,
+            // The error of serde would contain the whole string.
+            Some(b'"') => {
+                serde_json::from_str::<String>(body)?;
+                Unexpected::Other("string")
+            }
+            _ => return serde_json::from_str(body),
+        };
+        Err(de::Error::invalid_type(unexpected, &"an object"))
     }
 
     /// Like [`Self::read`], with an error for the client.
@@ -241,6 +247,8 @@ mod tests {
             "[]",
             r#"[{"jsonrpc":"2.0","method":"a","id":1}]"#,
             "1",
+            r#" "a string is not repeated in the error""#,
+            r#""without an end"#,
             r#"{"method":"a","id":1}"#,
             r#"{"jsonrpc":"2.0","id":1}"#,
             r#"{"jsonrpc":"2.0","method":1,"id":1}"#,

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Unexpected, Visitor,
+};
 use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
@@ -75,7 +77,7 @@ struct Params<'a> {
 impl<'de> Deserialize<'de> for Params<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut meta = None;
-        let members = deserializer.deserialize_map(MembersVisitor { meta: Some(&mut meta) })?;
+        let members = deserializer.deserialize_any(MembersVisitor { meta: Some(&mut meta) })?;
         Ok(Self { members, meta: meta.unwrap_or_default() })
     }
 }
@@ -102,11 +104,12 @@ pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor { meta: None })
+        deserializer.deserialize_any(MembersVisitor { meta: None })
     }
 }
 
-/// Reads at most one member more than [`MAX_MEMBERS`] and skips the rest.
+/// Reads at most one member more than [`MAX_MEMBERS`] and skips the rest. It is used with `deserialize_any`, since
+/// `deserialize_map` would copy a string of any length into its error.
 struct MembersVisitor<'m, 'a> {
     /// If set, `_meta` is stored here and not among the members.
     meta: Option<&'m mut Option<Members<'a>>>,
@@ -117,6 +120,10 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _text: &str) -> Result<Self::Value, E> {
+        Err(E::invalid_type(Unexpected::Other("string"), &self))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
