@@ -213,18 +213,18 @@ INSERT INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
 -- Notifies servers of changes before their next poll.
-CREATE FUNCTION callgate_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION callgate_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('callgate', '');
     RETURN NULL;
 END $$;
-CREATE TRIGGER callgate_tell AFTER UPDATE ON callgate_revisions
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_tell();
+CREATE TRIGGER callgate_notify AFTER UPDATE ON callgate_revisions
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_notify();
 
 -- Increments counters. `access` and `catalog` are locked together, in this order, to avoid deadlocks. The others
 -- are not, so that a token can be revoked during an import. The program locks the counters before the rows, plain
 -- SQL locks them after: PostgreSQL ends one of two deadlocked transactions, and the program retries.
-CREATE FUNCTION callgate_raise(counters TEXT[]) RETURNS void
+CREATE FUNCTION callgate_increment(counters TEXT[]) RETURNS void
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF counters && ARRAY['access', 'catalog'] THEN
@@ -238,22 +238,22 @@ CREATE FUNCTION callgate_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF EXISTS (SELECT FROM changed) THEN
-        PERFORM callgate_raise(TG_ARGV);
+        PERFORM callgate_increment(TG_ARGV);
     END IF;
     RETURN NULL;
 END $$;
 
 -- For triggers without a transition table.
-CREATE FUNCTION callgate_touched() RETURNS trigger
+CREATE FUNCTION callgate_changed_always() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM callgate_raise(TG_ARGV);
+    PERFORM callgate_increment(TG_ARGV);
     RETURN NULL;
 END $$;
 
 -- Advances the sequence past explicit ids. Ids are never reused, because a grant must not apply to a later
 -- user.
-CREATE FUNCTION callgate_numbered() RETURNS trigger
+CREATE FUNCTION callgate_advance_sequence() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     numbers REGCLASS := pg_get_serial_sequence(TG_RELID::REGCLASS::TEXT, 'id');
@@ -270,87 +270,87 @@ CREATE TRIGGER callgate_i AFTER INSERT ON sections REFERENCING NEW TABLE AS chan
 CREATE TRIGGER callgate_d AFTER DELETE ON sections REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access', 'catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON sections
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access', 'catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access', 'catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON sections REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access', 'catalog');
 CREATE TRIGGER callgate_n AFTER INSERT ON sections REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON section_actions REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_d AFTER DELETE ON section_actions REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON section_actions
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON section_actions REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_n AFTER INSERT ON section_actions REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON sections_user_permission REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_d AFTER DELETE ON sections_user_permission REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON sections_user_permission
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_u AFTER UPDATE ON sections_user_permission REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_n AFTER INSERT ON sections_user_permission REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON sections_user_types_permission REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_d AFTER DELETE ON sections_user_types_permission REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON sections_user_types_permission
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_u AFTER UPDATE ON sections_user_types_permission REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_n AFTER INSERT ON sections_user_types_permission REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON settings REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access', 'catalog');
 CREATE TRIGGER callgate_d AFTER DELETE ON settings REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access', 'catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON settings
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access', 'catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access', 'catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON settings REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access', 'catalog');
 CREATE TRIGGER callgate_n AFTER INSERT ON settings REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON users_types REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_d AFTER DELETE ON users_types REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON users_types
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_u AFTER UPDATE ON users_types REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_n AFTER INSERT ON users_types REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON users REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_d AFTER DELETE ON users REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON users
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_u AFTER UPDATE OF id, login, id_type ON users
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_n AFTER INSERT ON users REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON rpc_methods REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_d AFTER DELETE ON rpc_methods REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON rpc_methods
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON rpc_methods REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_n AFTER INSERT ON rpc_methods REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON callgate_types REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_d AFTER DELETE ON callgate_types REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON callgate_types
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON callgate_types REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_i AFTER INSERT ON callgate_upstreams REFERENCING NEW TABLE AS changed
@@ -358,7 +358,7 @@ CREATE TRIGGER callgate_i AFTER INSERT ON callgate_upstreams REFERENCING NEW TAB
 CREATE TRIGGER callgate_d AFTER DELETE ON callgate_upstreams REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON callgate_upstreams
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('catalog');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('catalog');
 CREATE TRIGGER callgate_u AFTER UPDATE ON callgate_upstreams REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('catalog');
 CREATE TRIGGER callgate_i AFTER INSERT ON callgate_credentials REFERENCING NEW TABLE AS changed
@@ -366,7 +366,7 @@ CREATE TRIGGER callgate_i AFTER INSERT ON callgate_credentials REFERENCING NEW T
 CREATE TRIGGER callgate_d AFTER DELETE ON callgate_credentials REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON callgate_credentials
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('access');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('access');
 CREATE TRIGGER callgate_u AFTER UPDATE ON callgate_credentials REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('access');
 CREATE TRIGGER callgate_i AFTER INSERT ON callgate_tokens REFERENCING NEW TABLE AS changed
@@ -374,21 +374,21 @@ CREATE TRIGGER callgate_i AFTER INSERT ON callgate_tokens REFERENCING NEW TABLE 
 CREATE TRIGGER callgate_d AFTER DELETE ON callgate_tokens REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('tokens');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON callgate_tokens
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('tokens');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('tokens');
 CREATE TRIGGER callgate_u AFTER UPDATE OF id, id_user, digest, expires_at ON callgate_tokens
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('tokens');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('tokens');
 CREATE TRIGGER callgate_n AFTER INSERT ON callgate_tokens REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 CREATE TRIGGER callgate_i AFTER INSERT ON callgate_keys REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('keys');
 CREATE TRIGGER callgate_d AFTER DELETE ON callgate_keys REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('keys');
 CREATE TRIGGER callgate_t AFTER TRUNCATE ON callgate_keys
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_touched('keys');
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed_always('keys');
 CREATE TRIGGER callgate_u AFTER UPDATE ON callgate_keys REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_changed('keys');
 CREATE TRIGGER callgate_n AFTER INSERT ON callgate_keys REFERENCING NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_numbered();
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_advance_sequence();
 DELETE FROM callgate_meta WHERE name = 'tables';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
 INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'tables', clock_timestamp());

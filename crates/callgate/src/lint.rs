@@ -126,7 +126,7 @@ pub struct Report {
     /// Size of all tools.
     pub totals: Totals,
     /// Ids of the largest tools with their estimated tokens.
-    pub heaviest: Vec<(String, usize)>,
+    pub largest: Vec<(String, usize)>,
     /// Problems by method, in the catalog's order.
     pub problems: Vec<Problem>,
 }
@@ -161,7 +161,7 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
     }
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
-    report.heaviest = heaviest(sizes);
+    report.largest = largest(sizes);
     report.problems.extend(check_profiles(None, scope, |check| check.check_list(&totals)));
     Report { totals, ..report }
 }
@@ -170,7 +170,7 @@ fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
 
-fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
+fn largest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     sizes.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
     sizes.truncate(HEAVIEST);
     sizes.into_iter().map(|(id, size)| (id, tokens(size))).collect()

@@ -47,7 +47,7 @@ fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
     server.until("it says so", |server| !is_ready(server));
     let reply = ready(&server);
     assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("stale")));
-    assert!(reply.json()["tokens_honoured_seconds"].as_u64().unwrap() > 10, "{}", reply.body);
+    assert!(reply.json()["token_grace_remaining_seconds"].as_u64().unwrap() > 10, "{}", reply.body);
     for reply in faces(&server, &admin) {
         assert_eq!(reply.status, 200, "{}", reply.body);
     }

@@ -22,7 +22,7 @@ const FESTI_HEADER: &str = "x-authorization";
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
-const AWAY: &str = "the registry is unavailable, so this token cannot be checked; it may be \
+const UNAVAILABLE: &str = "the registry is unavailable, so this token cannot be checked; it may be \
                     valid: try again";
 const TOO_MANY: &str = "too many tokens are being checked; try again";
 
@@ -136,7 +136,7 @@ impl TokenAuthenticator {
         let mut ended = self.reads.ended.subscribe();
         self.reads.wanted.notify_one();
         let read = ended.wait_for(|number| *number > begun);
-        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.tracker.is_away()
+        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.tracker.is_unavailable()
     }
 
     /// Returns the caller with this token, or the anonymous caller without one.
@@ -148,7 +148,9 @@ impl TokenAuthenticator {
             return Err(AuthenticateError::InvalidToken);
         }
         let caller = match self.caller(known.user_id) {
-            None if !self.newer_access().await => return Err(AuthenticateError::Unavailable(AWAY)),
+            None if !self.newer_access().await => {
+                return Err(AuthenticateError::Unavailable(UNAVAILABLE));
+            }
             None => self.caller(known.user_id),
             caller => caller,
         };
@@ -159,20 +161,20 @@ impl TokenAuthenticator {
 
     async fn known(&self, token: &str) -> Result<KnownToken, AuthenticateError> {
         let unavailable = |why| Err(AuthenticateError::Unavailable(why));
-        if self.tracker.honoured_for().is_zero() {
-            return unavailable(if self.tracker.age().is_none() { NOT_READ } else { AWAY });
+        if self.tracker.grace_left().is_zero() {
+            return unavailable(if self.tracker.age().is_none() { NOT_READ } else { UNAVAILABLE });
         }
         let digest = TokenDigest::of(token);
         if let Some(known) = self.tokens.kept(&digest) {
             return Ok(known);
         }
-        if self.tracker.is_away() {
-            return unavailable(AWAY);
+        if self.tracker.is_unavailable() {
+            return unavailable(UNAVAILABLE);
         }
         match self.tokens.look_up(digest).await {
             Ok(known) => known.ok_or(AuthenticateError::InvalidToken),
             Err(LookupError::TooMany) => unavailable(TOO_MANY),
-            Err(LookupError::Failed) => unavailable(AWAY),
+            Err(LookupError::Failed) => unavailable(UNAVAILABLE),
         }
     }
 

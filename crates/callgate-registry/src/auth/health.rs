@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::store::Store;
 
 /// Minimum grace period of tokens: the time limit of a poll.
-pub(crate) const AT_LEAST: Duration = Duration::from_secs(1);
+pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
 /// Tracks when the registry was last read, and counts reads and failures.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct HealthTracker {
     /// Whether the last poll failed.
     failed: AtomicBool,
     failures: AtomicU64,
-    honoured_for: Duration,
+    grace_left: Duration,
     reads: [AtomicU64; Read::ALL.len()],
 }
 
@@ -61,13 +61,13 @@ impl HealthTracker {
             last: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             failures: AtomicU64::new(0),
-            honoured_for: grace.max(AT_LEAST),
+            grace_left: grace.max(MIN_GRACE),
             reads: Default::default(),
         }
     }
 
     /// Records a successful poll that began at `began`.
-    pub(crate) fn made(&self, began: Instant) {
+    pub(crate) fn record_success(&self, began: Instant) {
         let passed = began.saturating_duration_since(self.start).as_micros();
         self.last.fetch_max(u64::try_from(passed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
         self.failed.store(false, Ordering::SeqCst);
@@ -95,13 +95,13 @@ impl HealthTracker {
     }
 
     /// Returns how long known tokens stay valid.
-    pub(crate) fn honoured_for(&self) -> Duration {
-        self.age().map_or(Duration::ZERO, |age| self.honoured_for.saturating_sub(age))
+    pub(crate) fn grace_left(&self) -> Duration {
+        self.age().map_or(Duration::ZERO, |age| self.grace_left.saturating_sub(age))
     }
 
     /// Whether the registry is unavailable.
-    pub(crate) fn is_away(&self) -> bool {
-        self.failed.load(Ordering::SeqCst) || self.honoured_for().is_zero()
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.failed.load(Ordering::SeqCst) || self.grace_left().is_zero()
     }
 
     /// Number of reads that failed.
@@ -125,20 +125,20 @@ pub(crate) struct HealthSource {
 
 impl ReadinessCheck for HealthSource {
     fn degraded(&self) -> Option<Degraded> {
-        let age = self.tracker.age().filter(|_| self.tracker.is_away())?.as_secs();
+        let age = self.tracker.age().filter(|_| self.tracker.is_unavailable())?.as_secs();
         Some(Degraded {
             reason: format!(
                 "the registry was last read {age} s ago; that state is served, see the log"
             ),
-            details: vec![("registry_contact_age_seconds", age)],
-            credentials_accepted_for: self.tracker.honoured_for(),
+            details: vec![("registry_age_seconds", age)],
+            credentials_accepted_for: self.tracker.grace_left(),
         })
     }
 
     fn write_metrics(&self, metrics: &mut MetricsWriter) {
         let Some(age) = self.tracker.age() else { return };
         let help = "Seconds since the last successful poll of the registry began.";
-        metrics.gauge("callgate_registry_contact_age_seconds", help, age.as_secs_f64());
+        metrics.gauge("callgate_registry_age_seconds", help, age.as_secs_f64());
         let help = "Failed polls of the registry.";
         metrics.counter("callgate_registry_failures_total", help, self.tracker.failures());
         let help = "Statements sent to the registry.";

@@ -371,10 +371,10 @@ pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     }
 }
 
-/// Applies the settings of rows to `in_force`. Invalid values are skipped and returned as errors.
+/// Applies the settings of rows to `current`. Invalid values are skipped and returned as errors.
 pub fn settings(
     rows: &[SettingRow],
-    in_force: &Settings,
+    current: &Settings,
 ) -> (Settings, Vec<callgate::gateway::SettingError>) {
     let mut settings = Settings::default();
     let mut refused = Vec::new();
@@ -385,7 +385,7 @@ pub fn settings(
         if let Err(error) = settings.set(&row.name, &row.value) {
             refused.push(error);
             // The previous valid value stays.
-            if let Ok(value) = in_force.get(&row.name) {
+            if let Ok(value) = current.get(&row.name) {
                 let _ = settings.set(&row.name, &value);
             }
         }

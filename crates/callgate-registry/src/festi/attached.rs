@@ -31,7 +31,7 @@ const TOKEN_NAME: &str = "access_token";
 
 /// Name of the row of `callgate_meta` for a registry that was attached to a Festi database. Such a registry has
 /// no users of its own.
-pub const ATTACHED: &str = "beside";
+pub const ATTACHED: &str = "attached";
 
 /// A Festi database that is attached to a registry.
 #[derive(Debug)]

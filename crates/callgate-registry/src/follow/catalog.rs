@@ -42,7 +42,7 @@ pub(super) struct BuiltCatalog {
 
 impl CatalogSource {
     /// Reads the rows and replaces the catalog.
-    pub(super) async fn make(&self) -> Result<BuiltCatalog> {
+    pub(super) async fn build(&self) -> Result<BuiltCatalog> {
         let started = Instant::now();
         self.tracker.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
@@ -52,7 +52,7 @@ impl CatalogSource {
         // On a blocking thread, since a large catalog takes a second. A `JoinSet` aborts it when this future is
         // dropped.
         let mut assembling = JoinSet::new();
-        assembling.spawn_blocking(move || source.put_in_force(&rows, started, read));
+        assembling.spawn_blocking(move || source.install(&rows, started, read));
         let new_names = match assembling.join_next().await {
             Some(Ok(new_names)) => new_names,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -64,12 +64,7 @@ impl CatalogSource {
 
     /// Builds and replaces upstreams and catalog together, since the catalog refers to the upstreams. Returns
     /// the tool names to store.
-    fn put_in_force(
-        &self,
-        rows: &CatalogRows,
-        started: Instant,
-        read: Duration,
-    ) -> Vec<(i64, String)> {
+    fn install(&self, rows: &CatalogRows, started: Instant, read: Duration) -> Vec<(i64, String)> {
         let (before, now) = self.upstreams.update(&rows.upstreams, &self.gateway);
         log_new_problems(&before, &now);
         let Assembled { catalog, new_names } = self.assemble(rows);

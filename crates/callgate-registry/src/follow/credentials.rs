@@ -13,7 +13,7 @@ use crate::store::Store;
 /// The credentials of all users.
 #[derive(Debug, Clone, Default)]
 pub struct UserCredentials {
-    in_force: Arc<ArcSwap<ByUpstream>>,
+    current: Arc<ArcSwap<ByUpstream>>,
     /// Stores credentials that an authorization server replaced.
     store: Option<Arc<dyn Store>>,
 }
@@ -24,7 +24,7 @@ type ByUpstream = HashMap<String, HashMap<i64, Secret>>;
 impl UserCredentials {
     /// Creates empty credentials. Replaced ones are stored in `store`.
     pub fn stored_in(store: Arc<dyn Store>) -> Self {
-        Self { in_force: Arc::default(), store: Some(store) }
+        Self { current: Arc::default(), store: Some(store) }
     }
 
     /// Replaces all credentials.
@@ -36,7 +36,7 @@ impl UserCredentials {
                 all.entry(row.upstream.clone()).or_default().insert(row.id_user, secret.clone());
             }
         }
-        self.in_force.store(Arc::new(all));
+        self.current.store(Arc::new(all));
     }
 
     /// Returns the credentials for one upstream, including later changes.
@@ -57,7 +57,7 @@ impl Credentials for OfUpstream {
         &'a self,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
-        let all = self.all.in_force.load();
+        let all = self.all.current.load();
         let users = all.get(&self.name);
         let secret = caller.user.as_ref().and_then(|user| users?.get(&user.id)).cloned();
         Box::pin(std::future::ready(Ok(secret)))

@@ -56,7 +56,7 @@ pub(super) struct Follower {
     replicas: Replicas,
     seen: Revisions,
     /// Catalog that is being built.
-    making: Option<CatalogBuild>,
+    building: Option<CatalogBuild>,
     /// Error of the last build, which is retried.
     catalog_failure: Option<String>,
     /// Task that stores tool names. Returns the catalog's revision before and after.
@@ -84,7 +84,7 @@ impl Follower {
         let source = CatalogSource {
             store: Arc::clone(&registry.store),
             gateway: Arc::clone(gateway.gateway()),
-            upstreams: Arc::new(RowUpstreams::new(registry.maker.clone())),
+            upstreams: Arc::new(RowUpstreams::new(registry.factory.clone())),
             code: gateway.methods().into(),
             exposure: registry.exposure,
             tracker: Arc::clone(authenticator.tracker()),
@@ -98,7 +98,7 @@ impl Follower {
             mcp: Arc::clone(gateway.mcp()),
             replicas: Replicas::default(),
             seen: UNSEEN,
-            making: None,
+            building: None,
             catalog_failure: None,
             remembering: None,
             connecting: None,
@@ -115,20 +115,20 @@ impl Follower {
 
     /// Reads everything once before serving.
     pub(super) async fn load(&mut self) -> Result<()> {
-        let made = self.source.make().await?;
-        self.seen.catalog = made.revision;
+        let built = self.source.build().await?;
+        self.seen.catalog = built.revision;
         let began = Instant::now();
         let now = self.source.store.revisions().await?;
         self.replicas.begin(&now);
         self.load_rights(now).await?;
         self.follow_replicas(&now).await?;
-        self.tracker().made(began);
+        self.tracker().record_success(began);
         let tracker = Arc::clone(self.authenticator.tracker());
         let store = Arc::clone(&self.source.store);
         self.readiness.set_check(Arc::new(HealthSource { tracker, store }));
         self.readiness.set_ready();
         // With many tools this takes longer than the rest.
-        self.remember(made.new_names);
+        self.remember(built.new_names);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Follower {
     /// Waits until the next poll is due, or until a change is known.
     async fn pause(&mut self) {
         if self.failures > 0 {
-            let (pause, left) = (back_off(self.failures), self.tracker().honoured_for());
+            let (pause, left) = (back_off(self.failures), self.tracker().grace_left());
             // Logs the end of the grace period in time, even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.see_grace();
@@ -162,11 +162,11 @@ impl Follower {
     async fn look(&mut self) {
         let began = Instant::now();
         let number = self.authenticator.read_begins();
-        let away_for = self.tracker().age().unwrap_or_default();
+        let unavailable_for = self.tracker().age().unwrap_or_default();
         match self.poll(began).await {
             Ok(()) => {
                 self.failures = 0;
-                self.told.success(away_for);
+                self.told.success(unavailable_for);
             }
             Err(error) => self.failed(began, error),
         }
@@ -232,7 +232,7 @@ impl Follower {
             with_timeout(RIGHTS_LIMIT, self.load_rights(now)).await?;
         }
         let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
-        self.tracker().made(known_since);
+        self.tracker().record_success(known_since);
         Ok(now)
     }
 
@@ -281,26 +281,26 @@ impl Follower {
 
     /// Builds catalogs in a task, so that a large one does not delay grants.
     async fn look_after_catalog(&mut self, revision: i64) {
-        if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
-            match making.task.await {
-                Ok(Ok(made)) => {
-                    self.seen.catalog = made.revision;
+        if let Some(building) = self.building.take_if(|building| building.task.is_finished()) {
+            match building.task.await {
+                Ok(Ok(built)) => {
+                    self.seen.catalog = built.revision;
                     self.catalog_failure = None;
-                    self.remember(made.new_names);
+                    self.remember(built.new_names);
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(error_chain(error)),
                 // The task panicked. The previous catalog stays until something else changes.
                 Err(error) => {
-                    self.seen.catalog = making.revision;
+                    self.seen.catalog = building.revision;
                     self.catalog_failure = Some(format!("failed to build the catalog: {error}"));
                 }
             }
         }
-        let is_free = self.making.is_none() && self.remembering.is_none();
+        let is_free = self.building.is_none() && self.remembering.is_none();
         if is_free && revision != self.seen.catalog {
             let source = self.source.clone();
-            let task = tokio::spawn(async move { source.make().await });
-            self.making = Some(CatalogBuild { revision, task });
+            let task = tokio::spawn(async move { source.build().await });
+            self.building = Some(CatalogBuild { revision, task });
         }
     }
 
@@ -324,8 +324,8 @@ impl Follower {
     }
 
     fn stop_tasks(&mut self) {
-        if let Some(making) = self.making.take() {
-            making.task.abort();
+        if let Some(building) = self.building.take() {
+            building.task.abort();
         }
         if let Some(remembering) = self.remembering.take() {
             remembering.abort();

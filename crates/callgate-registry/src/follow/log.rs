@@ -17,14 +17,14 @@ const BETWEEN: Duration = Duration::from_secs(30);
 /// State of logging, so that each failure is logged once.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
-    away: Away,
+    unavailable: Unavailable,
     /// Last reason, and when it was logged.
     reason: Option<(String, Instant)>,
     catalog: Option<String>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Away {
+enum Unavailable {
     #[default]
     No,
     /// Known tokens are accepted.
@@ -40,13 +40,13 @@ impl FailureLog {
         if !self.is_new(&error) {
             return;
         }
-        if self.away == Away::No {
-            self.away = Away::Graceful;
+        if self.unavailable == Unavailable::No {
+            self.unavailable = Unavailable::Graceful;
             let age = tracker.age().unwrap_or_default();
             tracing::error!(
                 error,
                 last_read = format!("{} ago", rounded(age)),
-                tokens_honoured_for = rounded(tracker.honoured_for()),
+                tokens_accepted_for = rounded(tracker.grace_left()),
                 "registry unavailable, serving the last state and retrying"
             );
         } else {
@@ -63,9 +63,9 @@ impl FailureLog {
 
     /// Logs the end of the grace period. Returns `true` if it ends now.
     pub(super) fn grace(&mut self, tracker: &HealthTracker) -> bool {
-        let is_over = self.away == Away::Graceful && tracker.honoured_for().is_zero();
+        let is_over = self.unavailable == Unavailable::Graceful && tracker.grace_left().is_zero();
         if is_over {
-            self.away = Away::Over;
+            self.unavailable = Unavailable::Over;
             tracing::error!(
                 "registry unavailable for longer than the grace period, refusing callers with a token"
             );
@@ -74,10 +74,10 @@ impl FailureLog {
     }
 
     /// Logs the recovery after an outage.
-    pub(super) fn success(&mut self, away_for: Duration) {
+    pub(super) fn success(&mut self, unavailable_for: Duration) {
         self.reason = None;
-        if std::mem::take(&mut self.away) != Away::No {
-            tracing::info!(away_for = rounded(away_for), "registry available again");
+        if std::mem::take(&mut self.unavailable) != Unavailable::No {
+            tracing::info!(unavailable_for = rounded(unavailable_for), "registry available again");
         }
     }
 

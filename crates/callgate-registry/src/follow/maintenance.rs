@@ -30,7 +30,7 @@ impl Maintenance {
     pub(super) async fn run(self) {
         loop {
             sleep(EVERY).await;
-            if !self.authenticator.tracker().is_away() {
+            if !self.authenticator.tracker().is_unavailable() {
                 flush_uses(&*self.store, &self.authenticator).await;
                 self.delete_expired().await;
             }

@@ -70,7 +70,7 @@ pub struct Registry {
     pub(super) store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
     pub(super) credentials: UserCredentials,
-    pub(super) maker: Option<Arc<dyn UpstreamFactory>>,
+    pub(super) factory: Option<Arc<dyn UpstreamFactory>>,
     pub(super) exposure: Exposure,
     max_key_age: Option<Duration>,
     shares_rate_limits: bool,
@@ -84,7 +84,7 @@ impl Registry {
             store,
             authenticator: Arc::new(TokenAuthenticator::new(TokenOptions::default())),
             credentials,
-            maker: None,
+            factory: None,
             exposure: Exposure::default(),
             max_key_age: Some(MAX_KEY_AGE),
             shares_rate_limits: false,
@@ -107,8 +107,8 @@ impl Registry {
 
     /// Sets the factory of upstreams from rows. Without one they are quarantined.
     #[must_use]
-    pub fn upstream_factory(mut self, maker: Arc<dyn UpstreamFactory>) -> Self {
-        self.maker = Some(maker);
+    pub fn upstream_factory(mut self, factory: Arc<dyn UpstreamFactory>) -> Self {
+        self.factory = Some(factory);
         self
     }
 
@@ -199,7 +199,7 @@ impl Following {
     /// Stops following, records pending token uses, and ends the lease.
     pub async fn end(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        if !self.authenticator.tracker().is_away() {
+        if !self.authenticator.tracker().is_unavailable() {
             flush_uses(&*self.store, &self.authenticator).await;
             if let Some(lease) = &self.lease {
                 lease.end().await;

@@ -28,7 +28,7 @@ pub(crate) struct SessionWriter {
 #[derive(Debug, ThisError)]
 enum WriteError {
     #[error("the registry is unavailable")]
-    Away,
+    Unavailable,
     #[error("the registry did not respond within {LIMIT:?}")]
     NoAnswer,
 }
@@ -43,8 +43,8 @@ impl SessionWriter {
 
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
         // Before the first poll there is no failure.
-        if self.tracker.age().is_some() && self.tracker.is_away() {
-            return Err(WriteError::Away.into());
+        if self.tracker.age().is_some() && self.tracker.is_unavailable() {
+            return Err(WriteError::Unavailable.into());
         }
         let stored = tokio::time::timeout(LIMIT, write).await;
         Ok(stored.map_err(|_| WriteError::NoAnswer)??)

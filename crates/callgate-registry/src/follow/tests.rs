@@ -1,9 +1,9 @@
 //! Code and rows, in one gateway.
 
-mod away;
-mod back;
-mod beside;
-mod double;
+mod concurrent;
+mod fake_store;
+mod recovery;
+mod unavailable;
 
 use callgate::upstream::CallError;
 use callgate::{Caller, Mask, method, methods, prompt, prompts};
@@ -144,17 +144,17 @@ async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
         let authenticator = place.registry.authenticator();
         authenticator.tracker().reads().find(|(name, _)| *name == "catalog").unwrap().1
     };
-    store.add_method(&back::method("shop.list"), &[]).await.unwrap();
+    store.add_method(&recovery::method("shop.list"), &[]).await.unwrap();
     let _following = place.registry.follow(&gateway).await.unwrap();
     for (builds, id) in [(1, "shop.list"), (2, "shop.find")] {
         if builds == 2 {
-            store.add_method(&back::method(id), &[]).await.unwrap();
+            store.add_method(&recovery::method(id), &[]).await.unwrap();
         }
         // Its name is stored, which raises the catalog's counter.
         while store.methods_with_id(id).await.unwrap()[0].tool_name.is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(away::POLL * 4).await;
+        tokio::time::sleep(unavailable::POLL * 4).await;
         assert_eq!(read(), builds);
     }
 }

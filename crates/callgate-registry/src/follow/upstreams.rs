@@ -18,19 +18,19 @@ use crate::rows::UpstreamRow;
 pub trait UpstreamFactory: Send + Sync + fmt::Debug {
     /// Creates an upstream. An error must not contain secrets. May block: it is not called on a thread that
     /// serves.
-    fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String>;
+    fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String>;
 }
 
 /// Upstreams of the registry.
 #[derive(Debug, Default)]
 pub(crate) struct RowUpstreams {
-    maker: Option<Arc<dyn UpstreamFactory>>,
-    in_force: Mutex<InForce>,
+    factory: Option<Arc<dyn UpstreamFactory>>,
+    current: Mutex<CurrentUpstreams>,
 }
 
 #[derive(Debug, Default)]
-struct InForce {
-    made: HashMap<Arc<str>, BuiltUpstream>,
+struct CurrentUpstreams {
+    built: HashMap<Arc<str>, BuiltUpstream>,
     problems: BTreeSet<String>,
 }
 
@@ -42,8 +42,8 @@ struct BuiltUpstream {
 }
 
 impl RowUpstreams {
-    pub(crate) fn new(maker: Option<Arc<dyn UpstreamFactory>>) -> Self {
-        Self { maker, in_force: Mutex::default() }
+    pub(crate) fn new(factory: Option<Arc<dyn UpstreamFactory>>) -> Self {
+        Self { factory, current: Mutex::default() }
     }
 
     /// Replaces the upstreams of the gateway. Unchanged ones are kept, with their connections and counters.
@@ -53,8 +53,8 @@ impl RowUpstreams {
         rows: &[UpstreamRow],
         gateway: &Gateway,
     ) -> (BTreeSet<String>, BTreeSet<String>) {
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut now = InForce::default();
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = CurrentUpstreams::default();
         let mut served: HashMap<Arc<str>, Arc<dyn Upstream>> = HashMap::new();
         for row in rows {
             let name: Arc<str> = row.name.as_str().into();
@@ -65,15 +65,17 @@ impl RowUpstreams {
                 ));
                 continue;
             }
-            let same = in_force.made.remove(&name).filter(|made| made.row == *row);
-            let made = match same {
-                Some(made) => Ok(made),
-                None => self.make(row).map(|upstream| BuiltUpstream { row: row.clone(), upstream }),
+            let same = current.built.remove(&name).filter(|built| built.row == *row);
+            let built = match same {
+                Some(built) => Ok(built),
+                None => {
+                    self.build(row).map(|upstream| BuiltUpstream { row: row.clone(), upstream })
+                }
             };
-            match made {
-                Ok(made) => {
-                    served.insert(Arc::clone(&name), Arc::clone(&made.upstream));
-                    now.made.insert(name, made);
+            match built {
+                Ok(built) => {
+                    served.insert(Arc::clone(&name), Arc::clone(&built.upstream));
+                    now.built.insert(name, built);
                 }
                 Err(reason) => {
                     now.problems.insert(format!("upstream `{name}` is quarantined: {reason}"));
@@ -83,13 +85,13 @@ impl RowUpstreams {
         }
         gateway.set_dynamic_upstreams(served);
         let problems = now.problems.clone();
-        let before = std::mem::replace(&mut *in_force, now);
+        let before = std::mem::replace(&mut *current, now);
         (before.problems, problems)
     }
 
-    fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
-        match &self.maker {
-            Some(maker) => maker.make(row),
+    fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
+        match &self.factory {
+            Some(factory) => factory.build(row),
             None => Err("this program does not support upstreams in the registry".to_owned()),
         }
     }
@@ -150,10 +152,10 @@ mod tests {
 
     /// Creates upstreams from all rows except those with `no`.
     #[derive(Debug, Default)]
-    struct Maker(AtomicUsize);
+    struct Factory(AtomicUsize);
 
-    impl UpstreamFactory for Maker {
-        fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
+    impl UpstreamFactory for Factory {
+        fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
             self.0.fetch_add(1, Ordering::SeqCst);
             if row.config == "no" {
                 Err("no".to_owned())
@@ -169,12 +171,12 @@ mod tests {
 
     #[test]
     fn unchanged_upstreams_are_kept_and_invalid_ones_are_retried() {
-        let maker = Arc::new(Maker::default());
-        let upstreams = RowUpstreams::new(Some(Arc::clone(&maker) as _));
+        let factory = Arc::new(Factory::default());
+        let upstreams = RowUpstreams::new(Some(Arc::clone(&factory) as _));
         let gateway = Gateway::new([]);
         let update = |rows: &[UpstreamRow]| {
             let problems = upstreams.update(rows, &gateway).1.len();
-            (maker.0.load(Ordering::SeqCst), gateway.upstream_names().len(), problems)
+            (factory.0.load(Ordering::SeqCst), gateway.upstream_names().len(), problems)
         };
         assert_eq!(update(&[row("a", "1"), row("b", "no")]), (2, 2, 1));
         assert_eq!(update(&[row("a", "1"), row("b", "no")]), (3, 2, 1));
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_own_count_and_without_a_maker_rows_do_not() {
+    fn the_programs_own_count_and_without_a_factory_rows_do_not() {
         let own: (Arc<str>, Arc<dyn Upstream>) =
             ("a".into(), Arc::new(Quarantined::new(&row("a", "{}"), "own".into())));
         let gateway = Gateway::new([own]);

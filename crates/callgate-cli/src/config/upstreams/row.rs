@@ -35,7 +35,7 @@ pub(super) fn table(row: &UpstreamRow, limits: &Arc<RowLimits>) -> anyhow::Resul
 }
 
 impl UpstreamFactory for ForwardFactory {
-    fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
+    fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
         let made = table(row, &self.row_limits);
         let made = made.and_then(|it| self.forward(&row.name, &it, Secrets::Read));
         made.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))

@@ -84,7 +84,7 @@ impl Cluster {
     /// Returns the earliest time at which a gateway may stop accepting tokens if it loses the registry now.
     pub(crate) fn tokens_valid_until(&self, gateway: usize, grace: Duration) -> Instant {
         let now = Instant::now();
-        let age = Metrics::read(self.gateways[gateway].address).contact_age;
+        let age = Metrics::read(self.gateways[gateway].address).registry_age;
         now.checked_sub(age).unwrap() + grace
     }
 

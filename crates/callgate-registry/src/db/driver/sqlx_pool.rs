@@ -138,14 +138,14 @@ impl<D: SqlxDriver> PooledConnection<D> {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.is_sound = false;
         let done = limited(self.limit, D::rows(&mut self.connection, sql, values)).await;
-        self.is_sound = !is_away(&done);
+        self.is_sound = !is_unavailable(&done);
         done
     }
 
     async fn run(&mut self, sql: &str) -> Result<()> {
         self.is_sound = false;
         let done = limited(self.limit, D::run(&mut self.connection, sql)).await;
-        self.is_sound = !is_away(&done);
+        self.is_sound = !is_unavailable(&done);
         done
     }
 }
@@ -247,7 +247,7 @@ fn away(message: String) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unavailable, message)
 }
 
-fn is_away<T>(done: &Result<T>) -> bool {
+fn is_unavailable<T>(done: &Result<T>) -> bool {
     matches!(done, Err(error) if error.kind == DatabaseErrorKind::Unavailable)
 }
 

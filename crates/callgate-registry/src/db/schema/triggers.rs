@@ -8,18 +8,18 @@ const BOTH: &[&str] = &["access", "catalog"];
 
 /// In PostgreSQL, triggers call functions.
 const POSTGRES: &str = "-- Notifies servers of changes before their next poll.
-CREATE FUNCTION callgate_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION callgate_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('callgate', '');
     RETURN NULL;
 END $$;
-CREATE TRIGGER callgate_tell AFTER UPDATE ON callgate_revisions
-    FOR EACH STATEMENT EXECUTE FUNCTION callgate_tell();
+CREATE TRIGGER callgate_notify AFTER UPDATE ON callgate_revisions
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_notify();
 
 -- Increments counters. `access` and `catalog` are locked together, in this order, to avoid deadlocks. The others
 -- are not, so that a token can be revoked during an import. The program locks the counters before the rows, plain
 -- SQL locks them after: PostgreSQL ends one of two deadlocked transactions, and the program retries.
-CREATE FUNCTION callgate_raise(counters TEXT[]) RETURNS void
+CREATE FUNCTION callgate_increment(counters TEXT[]) RETURNS void
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF counters && ARRAY['access', 'catalog'] THEN
@@ -33,22 +33,22 @@ CREATE FUNCTION callgate_changed() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     IF EXISTS (SELECT FROM changed) THEN
-        PERFORM callgate_raise(TG_ARGV);
+        PERFORM callgate_increment(TG_ARGV);
     END IF;
     RETURN NULL;
 END $$;
 
 -- For triggers without a transition table.
-CREATE FUNCTION callgate_touched() RETURNS trigger
+CREATE FUNCTION callgate_changed_always() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM callgate_raise(TG_ARGV);
+    PERFORM callgate_increment(TG_ARGV);
     RETURN NULL;
 END $$;
 
 -- Advances the sequence past explicit ids. Ids are never reused, because a grant must not apply to a later
 -- user.
-CREATE FUNCTION callgate_numbered() RETURNS trigger
+CREATE FUNCTION callgate_advance_sequence() RETURNS trigger
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     numbers REGCLASS := pg_get_serial_sequence(TG_RELID::REGCLASS::TEXT, 'id');
@@ -140,20 +140,20 @@ impl Table {
         };
         let (new, old) = (" REFERENCING NEW TABLE AS changed", " REFERENCING OLD TABLE AS changed");
         let changed = format!("callgate_changed({raised})");
-        let touched = format!("callgate_touched({raised})");
+        let always = format!("callgate_changed_always({raised})");
         let mut triggers = vec![
             trigger("i", "INSERT", new, changed.clone()),
             trigger("d", "DELETE", old, changed.clone()),
-            trigger("t", "TRUNCATE", "", touched.clone()),
+            trigger("t", "TRUNCATE", "", always.clone()),
             // A trigger for some columns cannot have a transition table.
             if watched.is_empty() {
                 trigger("u", "UPDATE", new, changed)
             } else {
-                trigger("u", &format!("UPDATE{}", of(watched)), "", touched)
+                trigger("u", &format!("UPDATE{}", of(watched)), "", always)
             },
         ];
         if self.key == "id" {
-            triggers.push(trigger("n", "INSERT", new, "callgate_numbered()".to_owned()));
+            triggers.push(trigger("n", "INSERT", new, "callgate_advance_sequence()".to_owned()));
         }
         triggers
     }

@@ -147,7 +147,10 @@ async fn an_http_error_without_mcp_is_reported_as_a_wrong_path() {
             let mut client = Client::start(&server.url("/mcp"));
             client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
             let message = client.answer(1).await["error"]["message"].to_string();
-            assert!(message.contains("Is that an MCP server? Check the path of the URL"), "{message}");
+            assert!(
+                message.contains("Is that an MCP server? Check the path of the URL"),
+                "{message}"
+            );
             assert!(!message.contains("era"), "{message}");
         }
     }

@@ -62,7 +62,7 @@ async fn calls_are_counted_by_upstream_and_outcome() {
 }
 
 #[tokio::test]
-async fn calls_under_way_are_counted_until_they_end_or_are_dropped() {
+async fn calls_in_progress_are_counted_until_they_end_or_are_dropped() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = Arc::new(app(&fake.url("/rpc")));
     let calling = tokio::spawn({

@@ -77,13 +77,13 @@ impl ReadinessCheck for Away {
     fn degraded(&self) -> Option<Degraded> {
         Some(Degraded {
             reason: "the registry was last read 12 s ago".to_owned(),
-            details: vec![("registry_contact_age_seconds", 12)],
+            details: vec![("registry_age_seconds", 12)],
             credentials_accepted_for: self.0,
         })
     }
 
     fn write_metrics(&self, metrics: &mut MetricsWriter) {
-        metrics.gauge("callgate_registry_contact_age_seconds", "Age.", 12.9);
+        metrics.gauge("callgate_registry_age_seconds", "Age.", 12.9);
         metrics.counter("callgate_registry_failures_total", "Failures.", 3);
         metrics.family("callgate_registry_reads_total", "counter", "Reads.");
         metrics.sample("{what=\"revisions\"}", 7);
@@ -106,8 +106,8 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
         json!({
             "status": "stale",
             "reason": format!("the registry was last read 12 s ago; {tokens}"),
-            "registry_contact_age_seconds": 12,
-            "tokens_honoured_seconds": left,
+            "registry_age_seconds": 12,
+            "token_grace_remaining_seconds": left,
             "tools": 9,
             "quarantined": 0,
         })
@@ -121,9 +121,9 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
     let metrics = app.get("", "/metrics").await.text;
     let lines = metrics.lines().filter(|line| line.contains("callgate_registry"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
-    # HELP callgate_registry_contact_age_seconds Age.
-    # TYPE callgate_registry_contact_age_seconds gauge
-    callgate_registry_contact_age_seconds 12.9
+    # HELP callgate_registry_age_seconds Age.
+    # TYPE callgate_registry_age_seconds gauge
+    callgate_registry_age_seconds 12.9
     # HELP callgate_registry_failures_total Failures.
     # TYPE callgate_registry_failures_total counter
     callgate_registry_failures_total 3

@@ -73,14 +73,14 @@ fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
 
 fn print_totals(report: &Report, printer: &mut Printer) {
     let totals = report.totals;
-    let heaviest: Vec<String> =
-        report.heaviest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
-    let heaviest = match heaviest.as_slice() {
+    let largest: Vec<String> =
+        report.largest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
+    let largest = match largest.as_slice() {
         [] => String::new(),
         some => format!("; the largest: {}", some.join(", ")),
     };
     printer.data(format_args!(
-        "{}, {} bytes, about {} tokens{heaviest}",
+        "{}, {} bytes, about {} tokens{largest}",
         counted(totals.tools, "tool"),
         totals.bytes,
         totals.tokens
@@ -100,13 +100,13 @@ pub(super) fn counted(count: usize, word: &str) -> String {
 }
 
 fn as_json(report: &Report) -> serde_json::Value {
-    let heaviest = report.heaviest.iter();
-    let heaviest = heaviest.map(|(id, tokens)| json!({"method": id, "tokens": tokens}));
+    let largest = report.largest.iter();
+    let largest = largest.map(|(id, tokens)| json!({"method": id, "tokens": tokens}));
     json!({
         "tools": report.totals.tools,
         "bytes": report.totals.bytes,
         "tokens": report.totals.tokens,
-        "heaviest": heaviest.collect::<Vec<_>>(),
+        "largest": largest.collect::<Vec<_>>(),
         "errors": report.count(Level::Error),
         "warnings": report.count(Level::Warning),
         "notes": report.count(Level::Note),

@@ -20,7 +20,7 @@ pub(crate) struct Metrics {
     /// Number of statements sent.
     pub(crate) statements: u64,
     /// Time since the start of the last successful poll.
-    pub(crate) contact_age: Duration,
+    pub(crate) registry_age: Duration,
 }
 
 impl Metrics {
@@ -31,12 +31,12 @@ impl Metrics {
             line.unwrap_or_else(|| panic!("no {name}: {page}")).trim()
         };
         let count = |name: &str| value(name).parse().unwrap();
-        let age = value("callgate_registry_contact_age_seconds ").parse().unwrap();
+        let age = value("callgate_registry_age_seconds ").parse().unwrap();
         Self {
             polls: count("callgate_registry_reads_total{what=\"revisions\"}"),
             failures: count("callgate_registry_failures_total "),
             statements: count("callgate_registry_statements_total "),
-            contact_age: Duration::from_secs_f64(age),
+            registry_age: Duration::from_secs_f64(age),
         }
     }
 

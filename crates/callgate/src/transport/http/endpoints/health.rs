@@ -83,6 +83,6 @@ fn stale(degraded: Degraded, require_auth: bool) -> (StatusCode, Vec<(&'static s
     let mut body =
         vec![("status", "stale".into()), ("reason", format!("{reason}; {tokens}").into())];
     body.extend(details.into_iter().map(|(name, value)| (name, value.into())));
-    body.push(("tokens_honoured_seconds", left.into()));
+    body.push(("token_grace_remaining_seconds", left.into()));
     (status, body)
 }

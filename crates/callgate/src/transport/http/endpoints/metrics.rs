@@ -37,7 +37,7 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     each("callgate_upstream_down", "gauge", "1 while the upstream is not called.", |one| {
         one.is_down.into()
     });
-    each("callgate_upstream_calls_under_way", "gauge", "Calls in progress.", |one| {
+    each("callgate_upstream_calls_in_progress", "gauge", "Calls in progress.", |one| {
         one.counters.under_way
     });
     let help = "Requests that were retried.";

@@ -1,4 +1,4 @@
-//! A registry in memory that fails, hangs and comes back as a test says.
+//! A store in memory that fails, hangs or works, as a test sets it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub(super) const NAMES: Duration = Duration::from_secs(10);
 
 /// How the database does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum Mode {
     #[default]
     Well,
     /// Refuses connections.
@@ -53,7 +53,7 @@ enum What {
 /// What it has.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    pub(super) mood: Mood,
+    pub(super) mode: Mode,
     pub(super) revisions: Revisions,
     pub(super) access: AccessRows,
     pub(super) catalog: CatalogRows,
@@ -71,7 +71,7 @@ pub(super) struct Rows {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Double {
+pub(super) struct FakeStore {
     rows: Mutex<Rows>,
     is_connected: AtomicBool,
     /// Tells that something changed.
@@ -81,7 +81,7 @@ pub(super) struct Double {
     pub(super) most_digests: AtomicUsize,
 }
 
-impl Double {
+impl FakeStore {
     /// Changes what it has, or how it does.
     pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rows) -> T) -> T {
         change(&mut self.rows.lock().unwrap())
@@ -89,21 +89,21 @@ impl Double {
 
     async fn ask<T>(&self, what: What, read: impl FnOnce(&Rows) -> T) -> Result<T> {
         self.operations.fetch_add(1, Ordering::SeqCst);
-        let mood = self.set(|rows| rows.mood);
-        match (mood, what) {
-            (Mood::Silent, _)
-            | (Mood::NoCatalog, What::Catalog)
-            | (Mood::NoWrites, What::Write | What::Names) => std::future::pending().await,
-            (Mood::SlowNames, What::Names) => sleep(NAMES).await,
-            (Mood::SlowLogin, _) => {
+        let mode = self.set(|rows| rows.mode);
+        match (mode, what) {
+            (Mode::Silent, _)
+            | (Mode::NoCatalog, What::Catalog)
+            | (Mode::NoWrites, What::Write | What::Names) => std::future::pending().await,
+            (Mode::SlowNames, What::Names) => sleep(NAMES).await,
+            (Mode::SlowLogin, _) => {
                 if !self.is_connected.load(Ordering::SeqCst) {
                     sleep(LOGIN).await;
                     self.is_connected.store(true, Ordering::SeqCst);
                 }
             }
-            (Mood::Well | Mood::NoCatalog | Mood::NoWrites | Mood::SlowNames, _)
-            | (Mood::OnlyCounters, What::Counters) => {}
-            (Mood::Down | Mood::OnlyCounters, _) => {
+            (Mode::Well | Mode::NoCatalog | Mode::NoWrites | Mode::SlowNames, _)
+            | (Mode::OnlyCounters, What::Counters) => {}
+            (Mode::Down | Mode::OnlyCounters, _) => {
                 return Err(DatabaseError::new(
                     DatabaseErrorKind::Unavailable,
                     "connection refused",
@@ -116,7 +116,7 @@ impl Double {
 }
 
 #[async_trait]
-impl Store for Double {
+impl Store for FakeStore {
     async fn revisions(&self) -> Result<Revisions> {
         self.ask(What::Counters, |rows| rows.revisions).await
     }

@@ -1,11 +1,11 @@
-//! When the database fails: bounds, by a clock that the test moves.
+//! Time limits during an outage of the database, with a clock that the test moves.
 
 use std::time::Duration;
 
 use callgate::http::{AuthenticateError, ReadinessCheck as _};
 use tokio::time::{Instant, sleep};
 
-use super::double::{Double, Mood, Rows};
+use super::fake_store::{FakeStore, Mode, Rows};
 use super::*;
 use crate::auth::authenticator::TokenOptions;
 use crate::auth::health::{HealthSource, HealthTracker};
@@ -16,7 +16,7 @@ use crate::store::Store;
 pub(super) const POLL: Duration = Duration::from_millis(250);
 
 pub(super) struct Followed {
-    pub(super) store: Arc<Double>,
+    pub(super) store: Arc<FakeStore>,
     pub(super) registry: Registry,
     pub(super) gateway: Callgate,
     _following: Following,
@@ -37,7 +37,7 @@ fn token_row(id: i64, secret: &str) -> TokenRow {
 
 /// Ada has the tokens `one` and `two`.
 pub(super) async fn followed(grace: Duration) -> Followed {
-    let store = Arc::new(Double::default());
+    let store = Arc::new(FakeStore::default());
     store.set(|rows| {
         let ada = UserRow { id: 1, login: "ada".to_owned(), id_type: None, role: None };
         rows.access.users = vec![ada];
@@ -64,12 +64,12 @@ impl Followed {
         Ok(caller.name().to_owned())
     }
 
-    pub(super) async fn is_unavailable(&self, token: &str) -> bool {
+    pub(super) async fn cannot_check(&self, token: &str) -> bool {
         matches!(self.ask(token).await, Err(AuthenticateError::Unavailable(_)))
     }
 
-    pub(super) fn is_away(&self) -> bool {
-        self.registry.authenticator().tracker().is_away()
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.registry.authenticator().tracker().is_unavailable()
     }
 
     /// How long until it is so. Time passes by itself where all wait.
@@ -108,7 +108,7 @@ async fn the_grace_counts_from_when_the_counters_are_from() {
     assert_eq!(followed.ask("one").await.unwrap(), "ada");
     // They are answered, with what becomes older and older.
     followed.set(|rows| rows.counters_of = Some(Instant::now()));
-    let took = followed.until(async |it| it.is_unavailable("one").await).await;
+    let took = followed.until(async |it| it.cannot_check("one").await).await;
     let bound = Duration::from_mins(1);
     assert!(took < bound + POLL && took + POLL * 2 > bound, "{took:?}");
     followed.set(|rows| rows.counters_of = None);
@@ -183,30 +183,30 @@ async fn look_ups_that_wait_are_gathered_and_have_bounds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_longer() {
-    for mood in [Mood::Down, Mood::Silent] {
+    for mode in [Mode::Down, Mode::Silent] {
         let followed = followed(Duration::from_mins(1)).await;
         followed.ask("one").await.unwrap();
-        followed.set(|rows| rows.mood = mood);
-        followed.until(async |it| it.is_away()).await;
+        followed.set(|rows| rows.mode = mode);
+        followed.until(async |it| it.is_unavailable()).await;
         assert_eq!(followed.ask("one").await.unwrap(), "ada");
-        assert!(followed.is_unavailable("two").await, "never seen: it may be good, so never 401");
+        assert!(followed.cannot_check("two").await, "never seen: it may be good, so never 401");
         let tracker = Arc::clone(followed.registry.authenticator().tracker());
-        assert!(tracker.is_away() && tracker.failures() > 0);
-        followed.until(async |it| it.is_unavailable("one").await).await;
+        assert!(tracker.is_unavailable() && tracker.failures() > 0);
+        followed.until(async |it| it.cannot_check("one").await).await;
         let age = tracker.age().unwrap();
         assert!(age >= Duration::from_mins(1) && age < Duration::from_secs(61), "{age:?}");
         let anonymous = followed.registry.authenticator().caller_of(None).await;
         assert_eq!(anonymous.unwrap().name(), "anonymous");
-        followed.set(|rows| rows.mood = Mood::Well);
+        followed.set(|rows| rows.mode = Mode::Well);
         let took = followed.until(async |it| it.ask("one").await.is_ok()).await;
-        assert!(took < Duration::from_secs(2), "{mood:?}: {took:?}");
-        assert!(!followed.is_away());
+        assert!(took < Duration::from_secs(2), "{mode:?}: {took:?}");
+        assert!(!followed.is_unavailable());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_grace_a_token_is_honoured_for_about_a_second() {
-    for mood in [Mood::Down, Mood::Silent, Mood::OnlyCounters] {
+    for mode in [Mode::Down, Mode::Silent, Mode::OnlyCounters] {
         let followed = followed(Duration::ZERO).await;
         followed.ask("one").await.unwrap();
         for _ in 0..400 {
@@ -214,11 +214,11 @@ async fn without_grace_a_token_is_honoured_for_about_a_second() {
             assert!(followed.ask("one").await.is_ok(), "while all is well");
         }
         followed.set(|rows| {
-            rows.mood = mood;
+            rows.mode = mode;
             rows.revisions.tokens += 1;
         });
-        let took = followed.until(async |it| it.is_unavailable("one").await).await;
-        assert!(took <= Duration::from_secs(1), "{mood:?}: {took:?}");
+        let took = followed.until(async |it| it.cannot_check("one").await).await;
+        assert!(took <= Duration::from_secs(1), "{mode:?}: {took:?}");
     }
 }
 
@@ -226,11 +226,11 @@ async fn without_grace_a_token_is_honoured_for_about_a_second() {
 async fn a_token_revoked_while_the_database_was_away_is_dead_when_it_is_back() {
     let followed = followed(Duration::from_mins(1)).await;
     followed.ask("one").await.unwrap();
-    followed.set(|rows| rows.mood = Mood::Silent);
-    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| rows.mode = Mode::Silent);
+    followed.until(async |it| it.is_unavailable()).await;
     // A restored backup may even have the same numbers.
     followed.set(|rows| {
-        rows.mood = Mood::Well;
+        rows.mode = Mode::Well;
         rows.tokens.clear();
     });
     let gone = AuthenticateError::InvalidToken;
@@ -240,7 +240,7 @@ async fn a_token_revoked_while_the_database_was_away_is_dead_when_it_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn tokens_cannot_be_checked_before_the_registry_is_followed() {
-    let registry = Registry::new(Arc::new(Double::default()));
+    let registry = Registry::new(Arc::new(FakeStore::default()));
     let refused = registry.authenticator().caller_of(Some("one")).await.unwrap_err();
     insta::assert_snapshot!(refused, @"the registry has not been read yet, so tokens cannot be checked; try again");
 }
@@ -248,10 +248,10 @@ async fn tokens_cannot_be_checked_before_the_registry_is_followed() {
 #[tokio::test(start_paused = true)]
 async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted() {
     let tracker = Arc::new(HealthTracker::new(Duration::from_mins(1)));
-    let store: Arc<dyn Store> = Arc::new(Double::default());
+    let store: Arc<dyn Store> = Arc::new(FakeStore::default());
     let source = HealthSource { tracker: Arc::clone(&tracker), store };
     sleep(POLL).await;
-    tracker.made(Instant::now());
+    tracker.record_success(Instant::now());
     assert!(source.degraded().is_none());
     sleep(Duration::from_millis(12_900)).await;
     tracker.lost();
@@ -260,25 +260,25 @@ async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted(
         degraded.reason,
         "the registry was last read 12 s ago; that state is served, see the log"
     );
-    assert_eq!(degraded.details, [("registry_contact_age_seconds", 12)]);
+    assert_eq!(degraded.details, [("registry_age_seconds", 12)]);
     assert_eq!(degraded.credentials_accepted_for, Duration::from_millis(47_100));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_share_of_rate_limits_stays_as_it_was_last_known() {
-    let store = Arc::new(Double::default());
+    let store = Arc::new(FakeStore::default());
     store.set(|rows| rows.servers = 3);
     let registry = Registry::new(Arc::clone(&store) as _).share_rate_limits();
     let gateway = Callgate::builder().build().unwrap();
     let _following = registry.follow(&gateway).await.unwrap();
     let servers = || gateway.gateway().rate_limit_servers();
     assert_eq!(servers(), 3, "before it serves");
-    for mood in [Mood::Down, Mood::Silent, Mood::NoWrites] {
-        store.set(|rows| (rows.mood, rows.servers) = (mood, 1));
+    for mode in [Mode::Down, Mode::Silent, Mode::NoWrites] {
+        store.set(|rows| (rows.mode, rows.servers) = (mode, 1));
         sleep(Duration::from_mins(2)).await;
-        assert_eq!(servers(), 3, "{mood:?}");
+        assert_eq!(servers(), 3, "{mode:?}");
     }
-    store.set(|rows| (rows.mood, rows.servers) = (Mood::Well, 2));
+    store.set(|rows| (rows.mode, rows.servers) = (Mode::Well, 2));
     sleep(Duration::from_secs(20)).await;
     assert_eq!(servers(), 2);
 }

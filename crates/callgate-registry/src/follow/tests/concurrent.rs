@@ -1,4 +1,4 @@
-//! What goes on beside the looks at the registry, and must not hold them up.
+//! Tasks that run concurrently with polls of the registry and must not delay them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use callgate::upstream::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::registry::flush_uses;
-use super::away::{Followed, POLL, followed};
-use super::back::method;
-use super::double::Mood;
+use super::fake_store::Mode;
+use super::recovery::method;
+use super::unavailable::{Followed, POLL, followed};
 use super::*;
 use crate::auth::authenticator::TokenAuthenticator;
 
@@ -19,7 +19,7 @@ async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written
     let followed = followed(Duration::from_mins(1)).await;
     followed.ask("one").await.unwrap();
     followed.ask("two").await.unwrap();
-    followed.set(|rows| rows.mood = Mood::NoWrites);
+    followed.set(|rows| rows.mode = Mode::NoWrites);
     // The uses of tokens wait for the database.
     sleep(Duration::from_secs(61)).await;
     followed.set(|rows| {
@@ -29,12 +29,12 @@ async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written
     let gone = AuthenticateError::InvalidToken;
     let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
     assert!(took <= POLL * 2, "{took:?}");
-    assert!(!followed.is_away());
+    assert!(!followed.is_unavailable());
     // So does what tidies up.
     sleep(Duration::from_secs(15)).await;
     followed.ask("two").await.unwrap();
-    assert!(!followed.is_away());
-    followed.set(|rows| rows.mood = Mood::Well);
+    assert!(!followed.is_unavailable());
+    followed.set(|rows| rows.mode = Mode::Well);
     sleep(Duration::from_mins(3)).await;
     let mut touched = followed.set(|rows| rows.touched.clone());
     touched.sort_unstable();
@@ -48,14 +48,14 @@ async fn a_use_that_was_not_written_is_noted_still() {
     let authenticator = followed.registry.authenticator();
     let written = authenticator.uses();
     assert_eq!(written.len(), 1);
-    followed.set(|rows| rows.mood = Mood::Down);
+    followed.set(|rows| rows.mode = Mode::Down);
     flush_uses(&*followed.store, &authenticator).await;
     assert_eq!(authenticator.uses(), written);
     // Of a token that was used again the newer use stays.
     let older: Vec<_> = written.iter().map(|(id, at)| (*id, at - 1)).collect();
     authenticator.forget_uses(&older);
     assert_eq!(authenticator.uses(), written);
-    followed.set(|rows| rows.mood = Mood::Well);
+    followed.set(|rows| rows.mode = Mode::Well);
     flush_uses(&*followed.store, &authenticator).await;
     assert!(authenticator.uses().is_empty());
     assert_eq!(followed.set(|rows| rows.touched.clone()), written);
@@ -86,7 +86,7 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     followed.ask("one").await.unwrap();
     // The double has none to give.
     followed.set(|rows| rows.revisions.messages += 1);
-    followed.until(async |it| it.is_away()).await;
+    followed.until(async |it| it.is_unavailable()).await;
     for _ in 0..100 {
         sleep(Duration::from_millis(50)).await;
         followed.ask("one").await.unwrap();
@@ -123,12 +123,12 @@ async fn clients_that_listen_are_let_go_when_their_tokens_are_no_longer_honoured
     let caller = bearer.identify().await.unwrap();
     let mut listener =
         NotificationStream::legacy(followed.gateway.mcp(), &caller, Arc::new(bearer));
-    followed.set(|rows| rows.mood = Mood::Down);
+    followed.set(|rows| rows.mode = Mode::Down);
     let ended = tokio::spawn(async move {
         while listener.next().await.is_some() {}
         Instant::now()
     });
-    followed.until(async |it| it.is_unavailable("one").await).await;
+    followed.until(async |it| it.cannot_check("one").await).await;
     let over = Instant::now();
     let ended = timeout(Duration::from_secs(1), ended).await.unwrap().unwrap();
     assert!(ended < over + POLL, "{:?}", ended - over);

@@ -1,12 +1,12 @@
-//! When the database is back: what it has is read again, whatever its numbers say.
+//! After an outage of the database, all rows are read again, whatever the counters say.
 
 use std::time::Duration;
 
 use callgate::http::AuthenticateError;
 use tokio::time::sleep;
 
-use super::away::{Followed, POLL, followed};
-use super::double::{Mood, NAMES};
+use super::fake_store::{Mode, NAMES};
+use super::unavailable::{Followed, POLL, followed};
 use super::*;
 
 pub(super) fn method(id: &str) -> MethodRow {
@@ -44,25 +44,25 @@ async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
     });
     followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
     followed.set(|rows| {
-        rows.mood = Mood::NoCatalog;
+        rows.mode = Mode::NoCatalog;
         rows.catalog.methods.push(method("b"));
         rows.revisions.catalog += 1;
     });
     sleep(POLL * 4).await;
     assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
-    followed.set(|rows| rows.mood = Mood::Down);
-    followed.until(async |it| it.is_away()).await;
-    followed.set(|rows| rows.mood = Mood::Well);
+    followed.set(|rows| rows.mode = Mode::Down);
+    followed.until(async |it| it.is_unavailable()).await;
+    followed.set(|rows| rows.mode = Mode::Well);
     let took = followed.until(async |it| it.gateway.gateway().catalog().len() == 2).await;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 /// The database is away, and then back with another state.
 async fn replaced(followed: &Followed, ids: &[&str]) {
-    followed.set(|rows| rows.mood = Mood::Down);
-    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| rows.mode = Mode::Down);
+    followed.until(async |it| it.is_unavailable()).await;
     followed.set(|rows| {
-        rows.mood = Mood::Well;
+        rows.mode = Mode::Well;
         rows.catalog.methods = ids.iter().map(|id| method(id)).collect();
     });
 }
@@ -87,7 +87,7 @@ async fn a_catalog_that_was_being_made_meanwhile_is_made_again() {
     let followed = followed(Duration::from_mins(1)).await;
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
-        rows.mood = Mood::SlowNames;
+        rows.mode = Mode::SlowNames;
         rows.catalog.methods = vec![method("a.b")];
         rows.revisions.catalog = 12;
     });
@@ -113,10 +113,10 @@ async fn the_last_changes_of_sessions_are_read_again() {
 async fn a_login_that_takes_longer_than_a_look_succeeds() {
     let followed = followed(Duration::from_mins(1)).await;
     followed.ask("one").await.unwrap();
-    followed.set(|rows| rows.mood = Mood::Down);
-    followed.until(async |it| it.is_away()).await;
-    followed.set(|rows| rows.mood = Mood::SlowLogin);
-    let took = followed.until(async |it| !it.is_away()).await;
+    followed.set(|rows| rows.mode = Mode::Down);
+    followed.until(async |it| it.is_unavailable()).await;
+    followed.set(|rows| rows.mode = Mode::SlowLogin);
+    let took = followed.until(async |it| !it.is_unavailable()).await;
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(followed.ask("two").await.unwrap(), "ada");
 }
