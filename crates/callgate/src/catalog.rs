@@ -22,7 +22,7 @@ use crate::access::{Grants, Mask, Requirement, Section};
 use crate::model::arguments::{CachedInput, ParamStyle};
 use crate::model::finding::Finding;
 use crate::model::method::{InvalidMethod, MethodId, Safety};
-use crate::model::tool::{HeaderParam, OutputKind, ToolFormat, ToolOffsets};
+use crate::model::tool::{HeaderParam, McpSchemas, OutputKind, ToolFormat, ToolOffsets};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
 
@@ -59,6 +59,8 @@ pub struct Entry {
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
     /// Check schema, if it differs from the advertised one.
+    /// Schemas over MCP that differ from those over REST.
+    pub(crate) mcp_schemas: Option<Arc<McpSchemas>>,
     pub(crate) own_check: Option<Bytes>,
     pub(crate) plan: CachedInput,
     pub(crate) headers: Box<[HeaderParam]>,

@@ -7,6 +7,7 @@ pub(crate) mod inline;
 pub(crate) mod normalise;
 #[cfg(feature = "macros")]
 pub(crate) mod of_rust;
+pub(crate) mod single_types;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validator;

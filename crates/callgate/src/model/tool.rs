@@ -5,6 +5,7 @@ mod format;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -17,10 +18,12 @@ use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise, types_of};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
-pub(crate) use format::{OutputKind, ToolFormat, ToolOffsets, write as write_format};
-pub(crate) use header::HeaderParam;
+pub(crate) use format::{
+    McpSchemas, OutputKind, RestTool, ToolFormat, ToolOffsets, write as write_format,
+};
 #[cfg(feature = "bridge")]
-pub(crate) use header::{KEYWORD as HEADER_KEYWORD, params as header_params};
+pub(crate) use header::params as header_params;
+pub(crate) use header::{HeaderParam, KEYWORD as HEADER_KEYWORD};
 
 /// Reserved paths of the REST endpoint. A method with one of these ids has no URL.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
@@ -31,6 +34,7 @@ pub(crate) struct SerializedTool {
     pub(crate) bytes: Bytes,
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
+    pub(crate) mcp: Option<Arc<McpSchemas>>,
     /// Arguments that clients repeat in HTTP headers.
     pub(crate) headers: Box<[HeaderParam]>,
     /// Check schema, if it differs from the advertised one.
@@ -80,6 +84,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
         bytes: bytes.into(),
         parts: ToolOffsets { name_end, title_end, input_start, input_end, output_end },
         output: output.as_deref().map_or(OutputKind::Unknown, format::classify_output),
+        mcp: McpSchemas::of(&input, output.as_deref()).map(Arc::new),
         headers,
         check: check.map(|check| check.to_string().into_bytes().into()),
         safety,

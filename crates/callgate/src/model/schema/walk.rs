@@ -17,7 +17,9 @@ pub(crate) fn keyword_kind(keyword: &str) -> KeywordKind {
         "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
             KeywordKind::ByName
         }
-        "const" | "enum" | "default" | "example" | "examples" => KeywordKind::Data,
+        "const" | "enum" | "default" | "example" | "examples" | "dependentRequired" => {
+            KeywordKind::Data
+        }
         _ if keyword.starts_with("x-") => KeywordKind::Data,
         _ => KeywordKind::Schemas,
     }

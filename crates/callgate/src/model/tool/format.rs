@@ -4,12 +4,16 @@
 //! assembled from the same bytes when the catalog is built. Assembling them for each page would take 285
 //! instructions per tool, see `docs/internals/decisions/0001-raw-json-bytes.md`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
+use crate::model::schema::single_types::single_types;
 use crate::model::schema::walk::for_each_schema;
 use crate::wire::Revision;
+
+use super::json as write_json;
 
 /// Format of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,41 +82,82 @@ impl ToolOffsets {
     }
 }
 
-/// Appends a serialized tool in another format.
-pub(crate) fn write(
-    format: ToolFormat,
-    name: &str,
-    tool: &[u8],
-    parts: &ToolOffsets,
-    output: OutputKind,
-    out: &mut Vec<u8>,
-) {
-    if format == ToolFormat::Rest {
-        return out.extend_from_slice(tool);
+/// Schemas of a tool over MCP that differ from those over REST, with single types.
+#[derive(Debug)]
+pub(crate) struct McpSchemas {
+    input: Option<Box<[u8]>>,
+    output: Option<Box<[u8]>>,
+}
+
+impl McpSchemas {
+    /// Returns `None` if both schemas are the same over MCP.
+    pub(super) fn of(input: &Value, output: Option<&Value>) -> Option<Self> {
+        let rewritten = |schema| {
+            let mut bytes = Vec::new();
+            write_json(&mut bytes, &single_types(schema)?);
+            Some(bytes.into())
+        };
+        let (input, output) = (rewritten(input), output.and_then(rewritten));
+        (input.is_some() || output.is_some()).then_some(Self { input, output })
     }
-    let part = |from: u32, to: u32| tool.get(from as usize..to as usize).unwrap_or_default();
+}
+
+/// A tool in the REST format, with the data that other formats need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RestTool<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) parts: &'a ToolOffsets,
+    pub(crate) output: OutputKind,
+    pub(crate) mcp: Option<&'a McpSchemas>,
+}
+
+impl<'a> RestTool<'a> {
+    fn part(self, range: Range<u32>) -> &'a [u8] {
+        self.bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+
+    /// Returns the input schema for MCP.
+    fn input(self) -> &'a [u8] {
+        let rewritten = self.mcp.and_then(|schemas| schemas.input.as_deref());
+        rewritten.unwrap_or_else(|| self.bytes.get(self.parts.input()).unwrap_or_default())
+    }
+
+    /// Returns the output schema for MCP.
+    fn output(self) -> Option<&'a [u8]> {
+        let rewritten = self.mcp.and_then(|schemas| schemas.output.as_deref());
+        rewritten.or_else(|| self.bytes.get(self.parts.output()?))
+    }
+}
+
+/// Appends a serialized tool in another format.
+pub(crate) fn write(format: ToolFormat, name: &str, tool: RestTool<'_>, out: &mut Vec<u8>) {
+    if format == ToolFormat::Rest {
+        return out.extend_from_slice(tool.bytes);
+    }
+    let parts = tool.parts;
     // Tool names need no escaping.
     out.extend_from_slice(b"{\"name\":\"");
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
     if format != ToolFormat::Plain {
-        out.extend_from_slice(part(parts.name_end, parts.title_end));
+        out.extend_from_slice(tool.part(parts.name_end..parts.title_end));
     }
-    out.extend_from_slice(part(parts.title_end, parts.input_end));
-    match (format, output) {
+    out.extend_from_slice(tool.part(parts.title_end..parts.input_start));
+    out.extend_from_slice(tool.input());
+    let output = match (format, tool.output) {
         (ToolFormat::AnyOutput, _) | (ToolFormat::ObjectOutput, OutputKind::Object) => {
-            out.extend_from_slice(part(parts.input_end, parts.output_end));
+            tool.output().map(Cow::Borrowed)
         }
         (ToolFormat::ObjectOutput, OutputKind::Wrapped) => {
-            let schema = parts.output().and_then(|range| tool.get(range)).unwrap_or_default();
-            if let Some(wrapped) = wrapped(schema) {
-                out.extend_from_slice(OUTPUT_KEY);
-                out.extend_from_slice(&wrapped);
-            }
+            tool.output().and_then(wrapped).map(Cow::Owned)
         }
-        _ => {}
+        _ => None,
+    };
+    if let Some(output) = output {
+        out.extend_from_slice(OUTPUT_KEY);
+        out.extend_from_slice(&output);
     }
-    out.extend_from_slice(tool.get(parts.output_end as usize..).unwrap_or_default());
+    out.extend_from_slice(tool.bytes.get(parts.output_end as usize..).unwrap_or_default());
 }
 
 /// Classifies an output schema.

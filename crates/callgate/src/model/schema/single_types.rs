@@ -1,0 +1,536 @@
+//! Rewrites schemas so that each of them has one type.
+//!
+//! Some clients fail on a list in `type` and on a parameter without a type, and lose the tool or all tools of the
+//! server. Over MCP, a list is written as `anyOf` of single types, and a parameter of any type as `anyOf` of all. A
+//! value is valid for the rewritten schema exactly if it is valid for the original.
+
+use serde_json::{Map, Value, json};
+
+use super::walk::{for_each_schema, for_each_schema_mut, references};
+use crate::model::tool::HEADER_KEYWORD;
+
+type Schema = Map<String, Value>;
+
+/// All JSON types. An integer is a number.
+const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", "null"];
+
+/// Keywords with a list of alternatives.
+const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
+
+/// Keywords by which clients find the type of a value.
+const TYPED: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
+
+/// Keywords that do not restrict values.
+const ANNOTATIONS: [&str; 8] = [
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+];
+
+/// Keywords that restrict values of one type only, and do not depend on keywords that other types have in common.
+fn keywords_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "string" => &["minLength", "maxLength", "pattern", "format"],
+        "integer" | "number" => {
+            &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]
+        }
+        "array" => &[
+            "items",
+            "prefixItems",
+            "contains",
+            "minContains",
+            "maxContains",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+        ],
+        "object" => &[
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+        ],
+        _ => &[],
+    }
+}
+
+/// Returns the rewritten schema, or `None` if it is the same.
+///
+/// A schema with references into its parts, such as `#/properties/a`, is not rewritten: the parts would move.
+pub(crate) fn single_types(schema: &Value) -> Option<Value> {
+    let mut is_affected = false;
+    for_each_schema(schema, &mut |map| is_affected |= needs_rewrite(map));
+    let is_movable = |target: &str| target == "#" || target.starts_with("#/$defs/");
+    if !is_affected || !references(schema).into_iter().all(is_movable) {
+        return None;
+    }
+    let mut rewritten = schema.clone();
+    for_each_schema_mut(&mut rewritten, &mut |map| {
+        split_types(map);
+        type_members(map);
+    });
+    for_each_schema_mut(&mut rewritten, &mut flatten);
+    (rewritten != *schema).then_some(rewritten)
+}
+
+/// Returns `true` if a schema has a list of types.
+pub(crate) fn has_type_list(schema: &Schema) -> bool {
+    schema.get("type").is_some_and(Value::is_array)
+}
+
+/// Returns the names of properties without a type.
+pub(crate) fn untyped_properties(schema: &Schema) -> impl Iterator<Item = &str> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.filter(|(_, property)| !is_typed(property)).map(|(name, _)| name.as_str())
+}
+
+fn is_typed(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|map| TYPED.iter().any(|keyword| map.contains_key(*keyword)))
+}
+
+fn needs_rewrite(schema: &Schema) -> bool {
+    let is_union = |member: &Value| UNIONS.iter().any(|keyword| member.get(*keyword).is_some());
+    has_type_list(schema)
+        || (!schema.contains_key("type") && types_of_values(schema).is_some())
+        || untyped_properties(schema).next().is_some()
+        || members(schema).any(|member| !is_typed(member) || is_union(member))
+}
+
+/// Returns the members of all unions.
+fn members(schema: &Schema) -> impl Iterator<Item = &Value> {
+    let unions = UNIONS.iter().filter_map(|keyword| schema.get(*keyword)?.as_array());
+    unions.flatten()
+}
+
+/// Replaces a list of types by one type, or by `anyOf` of single types.
+fn split_types(schema: &mut Schema) {
+    let listed = match schema.get("type") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        Some(_) => return,
+        None => types_of_values(schema).unwrap_or_default(),
+    };
+    let is_repeated = |kind: &str| kind == "integer" && listed.contains(&"number");
+    let mut types: Vec<String> = Vec::new();
+    for kind in listed.iter().filter(|kind| !is_repeated(kind) && has_values(schema, kind)) {
+        if !types.iter().any(|known| known == kind) {
+            types.push((*kind).to_owned());
+        }
+    }
+    let at = schema.keys().position(|keyword| keyword == "type").unwrap_or(0);
+    match types.as_slice() {
+        [] => {}
+        [one] => {
+            keep_values(schema, one);
+            schema.shift_remove("type");
+            schema.shift_insert(at, "type".to_owned(), one.as_str().into());
+        }
+        _ if members(schema).next().is_some()
+            && members(schema).all(|it| is_within(it, &types)) =>
+        {
+            schema.shift_remove("type");
+        }
+        _ if has_headers(schema) => {}
+        _ => {
+            schema.shift_remove("type");
+            let branches = types.iter().map(|kind| branch(schema, kind)).collect();
+            for keyword in types.iter().flat_map(|kind| keywords_of(kind)) {
+                schema.shift_remove(*keyword);
+            }
+            schema.shift_remove("enum");
+            add_union(schema, at, branches);
+        }
+    }
+}
+
+/// Returns the types of the values in `enum` or `const`.
+fn types_of_values(schema: &Schema) -> Option<Vec<&'static str>> {
+    let types = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    Some(values(schema)?.iter().map(types).collect())
+}
+
+fn values(schema: &Schema) -> Option<&[Value]> {
+    let listed = schema.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+    schema.get("const").map(std::slice::from_ref).or(listed)
+}
+
+/// Returns `true` unless `enum` or `const` excludes all values of a type.
+fn has_values(schema: &Schema, kind: &str) -> bool {
+    values(schema).is_none_or(|values| values.iter().any(|value| is_of(value, kind)))
+}
+
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        _ => value.is_null(),
+    }
+}
+
+/// Removes values of other types from `enum`.
+fn keep_values(schema: &mut Schema, kind: &str) {
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| is_of(value, kind));
+    }
+}
+
+/// Returns the part of a schema for one type.
+fn branch(schema: &Schema, kind: &str) -> Value {
+    let mut branch = Schema::from_iter([("type".to_owned(), kind.into())]);
+    let own = |keyword: &str| keywords_of(kind).contains(&keyword);
+    let is_kept = |keyword: &str| own(keyword) || (keyword == "enum" && kind != "null");
+    let kept = schema.iter().filter(|(keyword, _)| is_kept(keyword));
+    branch.extend(kept.map(|(keyword, value)| (keyword.clone(), value.clone())));
+    keep_values(&mut branch, kind);
+    Value::Object(branch)
+}
+
+/// Adds `anyOf`, beside one that is already there in `allOf`.
+fn add_union(schema: &mut Schema, at: usize, branches: Value) {
+    if !schema.contains_key("anyOf") {
+        schema.shift_insert(at.min(schema.len()), "anyOf".to_owned(), branches);
+    } else if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.push(json!({"anyOf": branches}));
+    }
+}
+
+/// Returns `true` if a member of a union has only these types.
+fn is_within(member: &Value, types: &[String]) -> bool {
+    let is_listed = |kind: &str| {
+        types.iter().any(|known| known == kind || (known == "number" && kind == "integer"))
+    };
+    match member.get("type") {
+        Some(Value::String(kind)) => is_listed(kind),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).all(is_listed),
+        _ => false,
+    }
+}
+
+/// Returns `true` if a nested property is repeated in a header. Clients find it only below `properties`.
+fn has_headers(schema: &Schema) -> bool {
+    let mut found = false;
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (_, property) in properties {
+        for_each_schema(property, &mut |map| found |= map.contains_key(HEADER_KEYWORD));
+    }
+    found
+}
+
+/// Sets the type of properties and members of unions that have none.
+fn type_members(schema: &mut Schema) {
+    let outer = schema.get("type").and_then(Value::as_str).map(ToOwned::to_owned);
+    for keyword in UNIONS {
+        let members = schema.get_mut(keyword).and_then(Value::as_array_mut);
+        for member in members.into_iter().flatten().filter(|member| !is_typed(member)) {
+            match (&outer, member) {
+                (Some(kind), Value::Object(member)) => {
+                    member.shift_insert(0, "type".to_owned(), kind.as_str().into());
+                }
+                (_, member) => allow_all_types(member),
+            }
+        }
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(allow_all_types);
+    }
+}
+
+/// Writes a schema that allows any value as a union of all types.
+fn allow_all_types(schema: &mut Value) {
+    let Value::Object(schema) = schema else { return };
+    let is_annotation =
+        |keyword: &String| ANNOTATIONS.contains(&keyword.as_str()) || keyword.starts_with("x-");
+    if schema.keys().all(is_annotation) {
+        let types = ALL_TYPES.map(|kind| match kind {
+            "array" => json!({"type": kind, "items": {}}),
+            _ => json!({"type": kind}),
+        });
+        schema.shift_insert(0, "anyOf".to_owned(), types.into_iter().collect());
+    }
+}
+
+/// Moves the members of nested unions to the outer one, since some clients support only one level.
+fn flatten(schema: &mut Schema) {
+    for outer in UNIONS {
+        let Some(Value::Array(members)) = schema.get(outer) else { continue };
+        let Some((flat, description)) = flattened(outer, members) else { continue };
+        schema.insert(outer.to_owned(), Value::Array(flat));
+        if let Some(description) = description {
+            schema.entry("description").or_insert(description);
+        }
+    }
+}
+
+/// Returns the members of a union and of unions in it, with the first description of the latter.
+fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value>)> {
+    let (mut flat, mut description) = (Vec::new(), None);
+    let mut is_any_of = outer == "anyOf";
+    let mut is_nested = false;
+    let mut waiting: Vec<&Value> = members.iter().rev().collect();
+    while let Some(member) = waiting.pop() {
+        match nested_union(member) {
+            Some((keyword, inner)) => {
+                is_nested = true;
+                is_any_of &= keyword == "anyOf";
+                waiting.extend(inner.iter().rev());
+                description = description.or_else(|| member.get("description").cloned());
+            }
+            None if is_any_of && flat.contains(member) => {}
+            None => flat.push(member.clone()),
+        }
+    }
+    (is_nested && (is_any_of || are_disjoint(&flat))).then_some((flat, description))
+}
+
+/// Returns the members of a schema that is only a union, with texts.
+fn nested_union(schema: &Value) -> Option<(&'static str, &Vec<Value>)> {
+    let schema = schema.as_object()?;
+    let keyword = UNIONS.into_iter().find(|keyword| schema.contains_key(*keyword))?;
+    let is_plain = |name: &String| [keyword, "title", "description"].contains(&name.as_str());
+    let members = schema.get(keyword)?.as_array()?;
+    schema.keys().all(is_plain).then_some((keyword, members))
+}
+
+/// Returns `true` if no value can have the types of two schemas.
+fn are_disjoint(schemas: &[Value]) -> bool {
+    let mut seen: Vec<&str> = Vec::new();
+    schemas.iter().all(|schema| {
+        let Some(kind) = schema.get("type").and_then(Value::as_str) else { return false };
+        let kind = if kind == "integer" { "number" } else { kind };
+        let is_new = !seen.contains(&kind);
+        seen.push(kind);
+        is_new
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::schema::validator::compile;
+
+    fn rewritten(schema: &Value) -> Value {
+        single_types(schema).unwrap_or_else(|| schema.clone())
+    }
+
+    #[test]
+    fn lists_of_types_become_unions_with_the_keywords_of_each_type() {
+        let cases = [
+            (json!({"type": ["string"]}), json!({"type": "string"})),
+            (
+                json!({"type": ["integer", "null"], "minimum": 1, "description": "Page.", "default": null}),
+                json!({
+                    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}],
+                    "description": "Page.", "default": null,
+                }),
+            ),
+            (
+                json!({"type": ["string", "null"], "enum": ["a", "b", null]}),
+                json!({"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]}),
+            ),
+            (
+                json!({"type": ["array", "null"], "items": {"type": ["object"]}, "title": "A"}),
+                json!({"anyOf": [
+                    {"type": "array", "items": {"type": "object"}}, {"type": "null"},
+                ], "title": "A"}),
+            ),
+            (json!({"type": ["number", "integer"]}), json!({"type": "number"})),
+            (
+                json!({"type": ["string", "null"], "const": "a"}),
+                json!({"type": "string", "const": "a"}),
+            ),
+            (json!({"enum": ["a", "b"]}), json!({"type": "string", "enum": ["a", "b"]})),
+            (
+                json!({"type": ["string", "null"], "oneOf": [{"type": "string"}, {"type": "null"}]}),
+                json!({"oneOf": [{"type": "string"}, {"type": "null"}]}),
+            ),
+            (
+                json!({"type": ["object", "null"], "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+                json!({
+                    "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+                    "allOf": [{"anyOf": [{"type": "object"}, {"type": "null"}]}],
+                }),
+            ),
+        ];
+        for (schema, expected) in cases {
+            assert_eq!(rewritten(&schema).to_string(), expected.to_string(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_any_type_lists_the_types() {
+        let all = json!([
+            {"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"},
+            {"type": "array", "items": {}}, {"type": "null"},
+        ]);
+        let schema = json!({"type": "object", "properties": {
+            "any": {"description": "Anything."}, "empty": {}, "list": {"type": "array", "items": {}},
+            "mixed": {"type": ALL_TYPES, "items": {}},
+        }});
+        let expected = json!({"type": "object", "properties": {
+            "any": {"anyOf": all, "description": "Anything."}, "empty": {"anyOf": all},
+            "list": {"type": "array", "items": {}}, "mixed": {"anyOf": all},
+        }});
+        assert_eq!(rewritten(&schema), expected);
+    }
+
+    #[test]
+    fn nested_unions_are_one_union_if_that_means_the_same() {
+        let nested = json!({"anyOf": [
+            {"type": ["string", "null"], "description": "A name."}, {"type": "null"}, {"type": "integer"},
+        ]});
+        let flat = json!({
+            "anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}],
+            "description": "A name.",
+        });
+        assert_eq!(rewritten(&nested), flat);
+        let disjoint = json!({"oneOf": [{"type": ["string", "null"]}, {"type": "integer"}]});
+        let flat = json!({"oneOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]});
+        assert_eq!(rewritten(&disjoint), flat);
+        let overlapping = json!({"oneOf": [{"type": ["string", "null"]}, {"type": "string"}]});
+        let kept = json!({"oneOf": [
+            {"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string"},
+        ]});
+        assert_eq!(rewritten(&overlapping), kept);
+    }
+
+    #[test]
+    fn parts_that_must_not_move_are_kept() {
+        for schema in [
+            json!({"type": "object", "properties": {
+                "a": {"type": ["array", "null"], "items": {"type": "string"}},
+                "b": {"$ref": "#/properties/a/items"},
+            }}),
+            json!({"type": "object", "properties": {"a": {"type": ["object", "null"], "properties": {
+                "shard": {"type": "string", "x-mcp-header": "Shard"},
+            }}}}),
+            json!({"type": "object", "properties": {"a": {
+                "type": "string", "default": {"type": ["a"]}, "x-meta": {"type": ["a"]},
+            }}, "dependentRequired": {"type": ["a"]}}),
+        ] {
+            assert_eq!(single_types(&schema), None, "{schema}");
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(Value::from),
+            Just(json!(1.0)),
+            Just(json!(1.5)),
+            (-2_i64..4).prop_map(Value::from),
+            "[ab]{0,3}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+                prop::collection::hash_map("[ab]", inner, 0..3)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn any_types() -> impl Strategy<Value = Value> {
+        let all: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
+        prop_oneof![
+            prop::sample::subsequence(all, 1..5).prop_map(|types| json!(types)),
+            prop::sample::select(all).prop_map(|kind| json!(kind)),
+        ]
+    }
+
+    /// Keywords with values that any schema may have.
+    fn any_keyword(
+        schema: impl Strategy<Value = Value> + Clone + 'static,
+    ) -> impl Strategy<Value = (String, Value)> {
+        let list = prop::collection::vec(schema.clone(), 1..4).prop_map(Value::Array);
+        let named = prop::collection::hash_map("[ab]", schema.clone(), 0..3)
+            .prop_map(|named| Value::Object(named.into_iter().collect()));
+        let values = prop::collection::vec(any_value(), 1..4).prop_map(Value::Array);
+        let one = |keywords: &'static [&'static str]| prop::sample::select(keywords);
+        prop_oneof![
+            2 => (one(&["anyOf", "oneOf", "allOf", "prefixItems"]), list),
+            3 => (one(&["properties"]), named),
+            2 => (one(&["items", "not", "additionalProperties", "contains", "if", "then"]), schema),
+            2 => (one(&["enum"]), values),
+            1 => (one(&["const", "default"]), any_value()),
+            1 => (
+                one(&["minLength", "maxLength", "minItems", "maxItems", "maxProperties"]),
+                (0..3).prop_map(Value::from),
+            ),
+            1 => (one(&["minimum", "maximum", "multipleOf"]), (1..3).prop_map(Value::from)),
+            1 => (one(&["required"]), Just(json!(["a"]))),
+            1 => (one(&["unevaluatedProperties", "unevaluatedItems"]), Just(json!(false))),
+            1 => (one(&["description"]), Just(json!("Text."))),
+        ]
+        .prop_map(|(keyword, value)| (keyword.to_owned(), value))
+    }
+
+    fn any_schema() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            3 => any_types().prop_map(|types| json!({"type": types})),
+            1 => Just(json!({})),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            let keywords = prop::collection::vec(any_keyword(inner), 0..4);
+            (prop::option::weighted(0.8, any_types()), keywords).prop_map(|(types, keywords)| {
+                let types = types.map(|types| ("type".to_owned(), types));
+                Value::Object(types.into_iter().chain(keywords).collect())
+            })
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// The rewritten schema allows the same values, and rewriting it changes nothing.
+        #[test]
+        fn the_same_values_are_valid(
+            schema in any_schema(), values in prop::collection::vec(any_value(), 12),
+        ) {
+            let served = rewritten(&schema);
+            prop_assert_eq!(single_types(&served), None, "{}", served);
+            let (original, rewritten) = (compile(&schema).unwrap(), compile(&served).unwrap());
+            for value in values {
+                prop_assert_eq!(
+                    original.is_valid(&value), rewritten.is_valid(&value),
+                    "{} for {} and {}", value, schema, served
+                );
+            }
+        }
+
+        /// No list of types remains in a schema of JSON types with values.
+        #[test]
+        fn no_list_of_types_remains(types in any_types(), rest in any_schema()) {
+            let schema = json!({"type": types, "properties": {"a": rest}});
+            let served = rewritten(&schema);
+            let mut lists = Vec::new();
+            for_each_schema(&served, &mut |map| {
+                if has_type_list(map) && types_of_values(map).is_none() {
+                    lists.push(map.clone());
+                }
+            });
+            prop_assert!(lists.is_empty(), "{:?} in {} of {}", lists, served, schema);
+        }
+    }
+}
