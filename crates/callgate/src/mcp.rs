@@ -35,6 +35,8 @@ pub(crate) use parse::classify::McpRequest;
 pub(crate) use parse::envelope::Members;
 pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};
 pub(crate) use sessions::session::Session;
+#[cfg(feature = "http")]
+pub(crate) use parse::envelope::request_id;
 
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
 pub use features::completion::{Complete, CompletionReference, CompletionRequest, Completions};

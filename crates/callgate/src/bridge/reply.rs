@@ -5,8 +5,8 @@ pub(crate) mod event_stream;
 
 use std::time::{Duration, Instant};
 
-use http::Response;
 use http::header::HeaderValue;
+use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -90,9 +90,13 @@ impl Bridge {
             return Err(refusal.era_failure(&self.http, requested.as_deref()));
         }
         match &refusal.json {
+            // The server does not know where the token comes from.
+            Some(_) if refusal.status == StatusCode::UNAUTHORIZED => {
+                Err(refusal.failure(&self.http))
+            }
             // The server's error is more specific.
             Some(json) => {
-                if matches!(refusal.status.as_u16(), 401 | 403) {
+                if refusal.status == StatusCode::FORBIDDEN {
                     tracing::warn!("{}", refusal.failure(&self.http).message());
                 }
                 let sent = SentRequest { request, session_id: None };

@@ -43,10 +43,11 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
-use crate::access::{Caller, NoShare, Principal, Shares};
+use crate::access::{Caller, NoShare, Principal, Share, Shares};
 use crate::gateway::Gateway;
-use crate::mcp::Mcp;
+use crate::mcp::{Mcp, request_id};
 use crate::upstream::BoxFuture;
 use body::RequestBody;
 use client_address::client_address;
@@ -140,8 +141,8 @@ struct AppState {
     requests: Arc<Shares>,
     streams: Arc<Shares>,
     legacy_calls: Arc<Shares>,
-    /// Limits the number of request bodies that are discarded at once.
-    discarded_bodies: Arc<Shares>,
+    /// Limits the number of bodies of refused requests that are read or discarded at once.
+    refused_bodies: Arc<Shares>,
     /// Limits the number of OpenRPC documents that are built at once.
     documents: Arc<Shares>,
 }
@@ -163,7 +164,7 @@ impl AppState {
             requests: Shares::new(options.max_requests),
             streams: Shares::new(options.max_streams),
             legacy_calls: Shares::new(options.max_legacy_calls),
-            discarded_bodies: Shares::new(body::MAX_DISCARDED_BODIES),
+            refused_bodies: Shares::new(body::MAX_REFUSED_BODIES),
             documents: Shares::new(jsonrpc::MAX_DOCUMENTS),
             options,
         })
@@ -238,23 +239,47 @@ async fn respond(
         },
         Err(refusal) => (None, Err(refusal)),
     };
-    let mut reply = answered.unwrap_or_else(|refusal| refusal.into_response(endpoint));
+    let mut reply = match answered {
+        Ok(reply) => reply,
+        Err(refusal) => {
+            let takes_id = refusal.takes_id(endpoint) && endpoint.takes_body(&parts.method);
+            let id =
+                if takes_id { refused_id(&state, &parts, &mut body, peer).await } else { None };
+            refusal.into_response(endpoint, id.as_deref())
+        }
+    };
     if let Some(origin) = origin {
         origin::allow(&mut reply, origin);
     }
     response::add_headers(&mut reply);
-    if body.is_unread() {
-        let address = client_address(&parts, peer, &state.options);
-        let principal = address.map_or(Principal::Unknown, Principal::address);
-        if let Ok(share) = state.discarded_bodies.try_take(principal, 1) {
-            body.discard(share);
-        }
+    if body.is_unread()
+        && let Some(share) = share_of_refused(&state, &parts, peer)
+    {
+        body.discard(share);
     }
     if parts.method == Method::HEAD {
         // hyper removes the body only over HTTP/1.
         *reply.body_mut() = Body::empty();
     }
     reply
+}
+
+/// Returns the id of a request that is refused before its body is read, if the body is small and arrives soon.
+async fn refused_id(
+    state: &SharedState,
+    parts: &Parts,
+    body: &mut RequestBody,
+    peer: Option<IpAddr>,
+) -> Option<Box<RawValue>> {
+    let _share = share_of_refused(state, parts, peer)?;
+    request_id(&body.read_refused().await?)
+}
+
+/// Takes the share of the client's address in the bodies of refused requests.
+fn share_of_refused(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Option<Share> {
+    let address = client_address(parts, peer, &state.options);
+    let principal = address.map_or(Principal::Unknown, Principal::address);
+    state.refused_bodies.try_take(principal, 1).ok()
 }
 
 async fn answer(
@@ -300,6 +325,7 @@ async fn answer(
         Endpoint::Tool => per_tool::answer(state, &caller, parts, &body).await?,
         Endpoint::JsonRpc => jsonrpc::answer(state, &caller, &body).await,
         Endpoint::Metrics => metrics::metrics(state),
+        Endpoint::Register => return Ok(well_known::no_registration()),
         Endpoint::WellKnown => well_known::mcp(state),
         Endpoint::Healthz => health::healthz(),
         Endpoint::Readyz => health::readyz(state, parts, peer).await,

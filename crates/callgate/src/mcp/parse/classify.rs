@@ -116,6 +116,10 @@ pub(crate) fn classify<'a>(
         InboundKind::OpenStream | InboundKind::EndSession if is_modern_header(headers) => {
             return Err(McpError::method_not_allowed());
         }
+        // Clients of the old HTTP+SSE transport would wait for an event that never comes.
+        InboundKind::OpenStream if headers.is_some_and(is_bare) => {
+            return Err(McpError::no_session_stream());
+        }
         InboundKind::OpenStream => return Ok(Route::OpenStream { claimed: claimed(headers)? }),
         InboundKind::EndSession => return Ok(Route::EndSession),
     }
@@ -251,6 +255,13 @@ fn same_header(headers: &dyn Headers, name: &str, expected: &str) -> Result<(), 
 
 pub(crate) fn mismatch(header: &str, problem: &str) -> McpError {
     McpError::bad_request(HEADER_MISMATCH, format!("the header `{header}` {problem}"))
+}
+
+/// Returns `true` if no header names a session, a revision or an event to continue from.
+fn is_bare(headers: &dyn Headers) -> bool {
+    [headers::SESSION_ID, headers::PROTOCOL_VERSION, headers::LAST_EVENT_ID]
+        .iter()
+        .all(|name| headers.header(name) == Header::Absent)
 }
 
 /// Returns `true` if the version header names a modern revision, known or future.

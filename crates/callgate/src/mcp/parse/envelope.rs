@@ -59,6 +59,18 @@ fn message<'a, P>(
     }
 }
 
+/// Returns the id of a request that is not answered by its method.
+#[cfg(feature = "http")]
+pub(crate) fn request_id(body: &[u8]) -> Option<Box<RawValue>> {
+    #[derive(serde::Deserialize)]
+    struct WithId<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let WithId { id } = serde_json::from_slice(body).ok()?;
+    is_id(id.get()).then(|| id.to_owned())
+}
+
 /// Returns `true` if the JSON value is a valid request id: a string or an integer.
 pub(crate) fn is_id(raw: &str) -> bool {
     raw.starts_with('"')

@@ -19,10 +19,14 @@ use super::error::HttpError;
 use crate::access::Share;
 use crate::wire::jsonrpc::EnvelopeError;
 
-/// Maximum number of bodies that are discarded at once.
-pub(super) const MAX_DISCARDED_BODIES: usize = 64;
+/// Maximum number of bodies of refused requests that are read or discarded at once.
+pub(super) const MAX_REFUSED_BODIES: usize = 64;
 /// Maximum number of bytes of a body that are discarded.
 const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum number of bytes of a request without a valid credential that are read.
+const MAX_REFUSED_BYTES: usize = 64 * 1024;
+/// Maximum time to read them.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time to discard a body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -69,6 +73,18 @@ impl RequestBody {
             Ok(Err(_)) => Err(HttpError::BodyBroken),
             Err(_) => Err(HttpError::BodyTooSlow),
         }
+    }
+
+    /// Reads a body of up to [`MAX_REFUSED_BYTES`] that arrives within [`REFUSED_TIMEOUT`], to find the id of a request
+    /// that is refused.
+    pub(super) async fn read_refused(&mut self) -> Option<Bytes> {
+        if self.awaits_continue {
+            return None;
+        }
+        let read = Limited::new(&mut self.body, MAX_REFUSED_BYTES).collect();
+        let body = tokio::time::timeout(REFUSED_TIMEOUT, read).await.ok()?.ok()?;
+        self.body = Body::empty();
+        Some(body.to_bytes())
     }
 
     /// Returns `true` if the client may be sending a part of the body that was not read.

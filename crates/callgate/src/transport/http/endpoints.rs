@@ -43,7 +43,9 @@ pub(super) enum Endpoint {
     Metrics,
     /// `/.well-known/mcp.json`
     WellKnown,
-    /// Any other path below `/.well-known/`, which clients request before they have a credential.
+    /// `/register`, where clients without a credential try to register for OAuth.
+    Register,
+    /// Any other path with `/.well-known/`, which clients request before they have a credential.
     UnknownWellKnown,
     /// `/healthz`
     Healthz,
@@ -73,14 +75,22 @@ impl Endpoint {
             "/mcp/tools/invoke" => Self::Invoke,
             "/jsonrpc" => Self::JsonRpc,
             "/.well-known/mcp.json" => Self::WellKnown,
+            "/register" => Self::Register,
             _ if is_below("/mcp/tools/") => Self::Tool,
-            _ if is_below("/.well-known/") => Self::UnknownWellKnown,
+            _ if path.contains("/.well-known/") => Self::UnknownWellKnown,
             _ => Self::NotFound,
         }
     }
 
     pub(super) fn needs_caller(self) -> bool {
-        !matches!(self, Self::WellKnown | Self::UnknownWellKnown | Self::Healthz | Self::Readyz)
+        !matches!(
+            self,
+            Self::WellKnown
+                | Self::UnknownWellKnown
+                | Self::Register
+                | Self::Healthz
+                | Self::Readyz
+        )
     }
 
     pub(super) fn takes_body(self, method: &Method) -> bool {
@@ -92,7 +102,7 @@ impl Endpoint {
     pub(super) fn check_method(self, method: &Method) -> Result<(), HttpError> {
         let allowed = match self {
             Self::Mcp | Self::NotFound => return Ok(()),
-            Self::Invoke | Self::JsonRpc => "POST",
+            Self::Invoke | Self::JsonRpc | Self::Register => "POST",
             Self::Tool => "GET,HEAD,POST",
             _ => "GET,HEAD",
         };

@@ -20,8 +20,8 @@ use crate::wire::jsonrpc::{
     RpcError,
 };
 
-const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
-     `Authorization: Bearer …`; this server has no OAuth sign-in";
+pub(super) const USE_A_STATIC_TOKEN: &str = "this server has no OAuth sign-in; ask its operator for a token and send it in the \
+     Authorization header, `Authorization: Bearer …`";
 
 const CHALLENGE: &str = "Bearer realm=\"callgate\"";
 
@@ -40,7 +40,7 @@ pub(super) enum HttpError {
     Unavailable(&'static str),
     #[error("{0}; {USE_A_STATIC_TOKEN}")]
     Credential(AuthenticateError),
-    #[error("this server needs a credential; {USE_A_STATIC_TOKEN}")]
+    #[error("a credential is required; {USE_A_STATIC_TOKEN}")]
     NoCredential,
     #[error("there is no endpoint at {0}")]
     NoSuchPath(String),
@@ -113,7 +113,9 @@ impl HttpError {
     }
 
     /// Renders the error in the form of the endpoint. The `WWW-Authenticate` header is the same for all of them.
-    pub(super) fn into_response(self, endpoint: Endpoint) -> Response {
+    ///
+    /// `id` is that of the request, if it is known.
+    pub(super) fn into_response(self, endpoint: Endpoint, id: Option<&RawValue>) -> Response {
         let (status, _) = self.status_and_code();
         let is_mcp = endpoint == Endpoint::Mcp;
         match &self {
@@ -122,11 +124,12 @@ impl HttpError {
             Self::Unavailable(why) if is_mcp => {
                 mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
-            Self::BodyTooLarge { .. } | Self::BodyTooSlow | Self::BodyBroken | Self::CrossSite
-                if is_mcp =>
-            {
-                let message = self.to_string();
-                mcp::error_response(&McpError::new(status.as_u16(), INVALID_REQUEST, message))
+            // Clients discard a body that is not JSON-RPC.
+            _ if is_mcp => {
+                let error = McpError::new(status.as_u16(), INVALID_REQUEST, self.to_string());
+                let mut response = mcp::error_response(&error.with_optional_id(id));
+                self.add_headers(&mut response, None);
+                response
             }
             // The request was not read, so its id is unknown.
             Self::Unavailable(why) if endpoint.is_json_rpc() => {
@@ -140,6 +143,13 @@ impl HttpError {
             }
             _ => self.rest_response(),
         }
+    }
+
+    /// Returns `true` if the client must see the error as the reply to its request. For a foreign origin, the
+    /// specification asks for an error without an id.
+    pub(super) fn takes_id(&self, endpoint: Endpoint) -> bool {
+        endpoint == Endpoint::Mcp
+            && matches!(self, Self::Credential(_) | Self::NoCredential | Self::Host(_))
     }
 
     /// `{"error":{"code":…,"message":…}}`
@@ -177,8 +187,14 @@ impl HttpError {
         };
         let error = ErrorBody { code, message: self.to_string(), data, error_id, retry_after };
         let mut response = json(status, &Body { error });
-        add_challenge(&mut response, scope);
         add_retry_after(&mut response, retry_after);
+        self.add_headers(&mut response, scope);
+        response
+    }
+
+    /// Sets `Allow` and `WWW-Authenticate`.
+    fn add_headers(&self, response: &mut Response, scope: Option<&OAuthScope>) {
+        add_challenge(response, scope);
         let headers = response.headers_mut();
         match self {
             Self::MethodNotAllowed(allowed) => {
@@ -191,7 +207,6 @@ impl HttpError {
             }
             _ => {}
         }
-        response
     }
 }
 

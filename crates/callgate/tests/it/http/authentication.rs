@@ -55,10 +55,34 @@ async fn with_require_auth_everything_but_health_and_discovery_needs_a_token() {
     for path in ["/healthz", "/readyz", "/.well-known/mcp.json"] {
         assert_eq!(app.get("", path).await.status, StatusCode::OK, "{path}");
     }
-    assert_eq!(app.get("", "/.well-known/other").await.status, StatusCode::NOT_FOUND);
     let options = request("OPTIONS", "", "/mcp/tools/list").body(Body::empty()).unwrap();
     assert_ne!(app.send(options).await.status, StatusCode::UNAUTHORIZED);
     assert_eq!(app.get("reader", "/mcp/tools/list").await.status, StatusCode::OK);
+}
+
+/// After a 401, clients look for OAuth; what they find decides what they tell people.
+#[tokio::test]
+async fn clients_that_look_for_oauth_are_told_that_there_is_none() {
+    for require_auth in [false, true] {
+        let app = App::with(application(), options(|options| options.require_auth = require_auth));
+        for token in ["", "nobody", "reader"] {
+            for path in [
+                "/.well-known/oauth-protected-resource",
+                "/.well-known/oauth-protected-resource/mcp",
+                "/.well-known/oauth-authorization-server/mcp",
+                "/.well-known/openid-configuration",
+                "/mcp/.well-known/openid-configuration",
+            ] {
+                assert_eq!(app.get(token, path).await.status, StatusCode::NOT_FOUND, "{path}");
+            }
+            let reply = app.post(token, "/register", r#"{"redirect_uris":[]}"#).await;
+            assert_eq!(reply.status, StatusCode::FORBIDDEN);
+            assert_eq!(reply.json()["error"], "access_denied");
+            let text = reply.json()["error_description"].to_string();
+            assert!(text.starts_with("\"this server has no OAuth sign-in; "), "{text}");
+        }
+        assert_eq!(app.get("reader", "/register").await.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
 }
 
 #[tokio::test]

@@ -59,7 +59,9 @@ fn version(version: &str) -> [(&'static str, &str); 1] {
 #[test]
 fn get_and_delete_are_legacy_only() {
     let at = |kind, headers: &[(&str, &str)]| outcome(kind, Some(headers), "", Revision::NEWEST);
-    assert_eq!(at(InboundKind::OpenStream, &[]), "stream");
+    assert!(at(InboundKind::OpenStream, &[]).starts_with("405"), "a client of HTTP+SSE");
+    assert_eq!(at(InboundKind::OpenStream, &[("Mcp-Session-Id", "x")]), "stream");
+    assert_eq!(at(InboundKind::OpenStream, &[("Last-Event-ID", "1")]), "stream");
     assert_eq!(at(InboundKind::OpenStream, &version("2025-06-18")), "stream");
     assert_eq!(at(InboundKind::EndSession, &version("2025-11-25")), "end");
     for kind in [InboundKind::OpenStream, InboundKind::EndSession] {

@@ -1,9 +1,11 @@
-//! `/.well-known/mcp.json`: the server's name, revisions and endpoints.
+//! `/.well-known/mcp.json`: the server's name, revisions and endpoints; and the reply to clients that try to register
+//! for OAuth.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
+use crate::transport::http::error::USE_A_STATIC_TOKEN;
 use crate::transport::http::{SharedState, response};
 use crate::wire::Revision;
 
@@ -28,4 +30,13 @@ pub(crate) fn mcp(state: &SharedState) -> Response {
         },
     });
     response::json(StatusCode::OK, &body)
+}
+
+/// Returns the error of OAuth dynamic client registration (RFC 7591), which clients show to people.
+pub(crate) fn no_registration() -> Response {
+    let body = json!({
+        "error": "access_denied",
+        "error_description": USE_A_STATIC_TOKEN,
+    });
+    response::json(StatusCode::FORBIDDEN, &body)
 }

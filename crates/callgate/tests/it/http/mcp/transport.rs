@@ -93,7 +93,9 @@ async fn a_foreign_origin_or_host_is_403_everywhere() {
 async fn a_request_without_a_host_is_400() {
     let (app, _) = app();
     for version in [http::Version::HTTP_10, http::Version::HTTP_11] {
-        for path in ["/mcp", "/jsonrpc", "/mcp/tools/list", "/.well-known/mcp.json", "/other"] {
+        let mcp = Request::builder().version(version).uri("/mcp").body(Body::empty()).unwrap();
+        assert_eq!(code(&app.send(mcp).await), (400, -32600));
+        for path in ["/jsonrpc", "/mcp/tools/list", "/.well-known/mcp.json", "/other"] {
             let request = Request::builder().version(version).uri(path);
             let reply = app.send(request.body(Body::empty()).unwrap()).await;
             assert_eq!(reply.error_code(), (400, "missing_host".to_owned()), "{version:?} {path}");
@@ -140,14 +142,58 @@ async fn pages_of_this_machine_may_call_and_read_the_session_id() {
 #[tokio::test]
 async fn get_without_a_stream_and_other_methods_are_refused() {
     let (app, _) = app();
-    let get = app.get("reader", "/mcp").await;
-    assert_eq!(code(&get), (406, -32600));
+    let plain = request("GET", "reader", "/mcp").header("mcp-protocol-version", "2025-06-18");
+    let plain = app.send(plain.body(Body::empty()).unwrap()).await;
+    assert_eq!(code(&plain), (406, -32600));
     let modern = request("GET", "reader", "/mcp").header("mcp-protocol-version", MODERN);
     let modern = app.send(modern.body(Body::empty()).unwrap()).await;
     assert_eq!(code(&modern), (405, -32600));
     assert_eq!(modern.header("allow"), "POST, GET, DELETE");
     let put = app.send(request("PUT", "reader", "/mcp").body(Body::empty()).unwrap()).await;
     assert_eq!(code(&put), (405, -32600));
+}
+
+/// Clients of the HTTP+SSE transport wait for its first event, some for 30 s.
+#[tokio::test]
+async fn a_stream_without_a_session_and_a_revision_is_refused_at_once() {
+    let (app, _) = app();
+    let bare = request("GET", "reader", "/mcp").header("accept", "text/event-stream");
+    let bare = app.send(bare.body(Body::empty()).unwrap()).await;
+    assert_eq!(code(&bare), (405, -32600));
+    assert!(bare.text.contains("no HTTP+SSE transport"), "{}", bare.text);
+}
+
+/// SDKs discard a body that is not the reply to the request.
+#[tokio::test]
+async fn a_refused_request_gets_a_json_rpc_error_with_its_id() {
+    let closed = App::with(application(), options(|options| options.require_auth = true));
+    let body = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+    for (token, host, challenge, status) in [
+        ("", "localhost", "Bearer realm=\"callgate\"", 401),
+        ("nobody", "localhost", "Bearer realm=\"callgate\", error=\"invalid_token\"", 401),
+        ("reader", "evil.example.com", "", 403),
+    ] {
+        for id in ["7", "\"a\""] {
+            let mut post = request("POST", token, "/mcp").body(Body::from(body(id))).unwrap();
+            post.headers_mut().insert("host", host.parse().unwrap());
+            let reply = closed.send(post).await;
+            assert_eq!(code(&reply), (status, -32600));
+            assert_eq!(reply.json()["id"].to_string(), id);
+            assert_eq!(reply.json()["jsonrpc"], "2.0");
+            let found = reply.header("www-authenticate");
+            assert!(found.starts_with(challenge) && found.is_empty() == challenge.is_empty());
+        }
+    }
+    let big = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(1 << 17));
+    for body in [big, "nonsense".to_owned(), format!("[{}]", body("1")), body("null"), body("1.5")]
+    {
+        let reply = closed.post("", "/mcp", body).await;
+        assert_eq!(code(&reply), (401, -32600));
+        assert_eq!(reply.json().get("id"), None, "{:.80}", reply.text);
+    }
+    let foreign = request("POST", "reader", "/mcp").header("origin", "https://evil.example.com");
+    let reply = closed.send(foreign.body(Body::from(body("1"))).unwrap()).await;
+    assert_eq!((code(&reply), reply.json().get("id")), ((403, -32600), None));
 }
 
 #[tokio::test]
