@@ -73,9 +73,12 @@ pub(crate) fn environment(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|text| text.to_string_lossy().into_owned())
 }
 
-/// Returns `CALLGATE_LOG`, or its default.
+/// Default log level of programs that clients start: clients show stderr to people.
+const STDIO_LOG: &str = "warn";
+
+/// Returns `CALLGATE_LOG`, or its default over stdio.
 pub(crate) fn log_of_environment() -> anyhow::Result<String> {
-    let text = environment("CALLGATE_LOG").unwrap_or_else(|| "info".to_owned());
+    let text = environment("CALLGATE_LOG").unwrap_or_else(|| STDIO_LOG.to_owned());
     Value { name: "log", text: &text, source: "in CALLGATE_LOG" }.log_filter()
 }
 
@@ -113,8 +116,17 @@ pub(crate) struct Config {
 
 impl Config {
     pub(crate) fn load(cli: &Cli) -> anyhow::Result<Self> {
-        let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
-        Self::resolve(Values::read(cli)?, demo)
+        let (demo, is_stdio) = match &cli.command {
+            Command::Serve(serve) => (serve.demo, serve.stdio),
+            _ => (false, false),
+        };
+        let values = Values::read(cli)?;
+        let is_quiet = is_stdio && !values.has("log");
+        let mut config = Self::resolve(values, demo)?;
+        if is_quiet {
+            STDIO_LOG.clone_into(&mut config.log);
+        }
+        Ok(config)
     }
 
     fn resolve(values: Values, demo: bool) -> anyhow::Result<Self> {

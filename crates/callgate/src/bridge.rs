@@ -13,7 +13,7 @@ pub(crate) mod reply;
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
@@ -105,6 +105,8 @@ struct Bridge {
     lines: mpsc::Sender<Vec<u8>>,
     /// Result of the last attempt to reach the server; `None` before the first.
     reachable: Mutex<Option<Result<(), String>>>,
+    /// End of the time to reach the server for the first time; `None` once it was reached.
+    deadline: Mutex<Option<Instant>>,
 }
 
 impl Bridge {
@@ -118,6 +120,7 @@ impl Bridge {
             settings: SessionSettings::default(),
             lines,
             reachable: Mutex::default(),
+            deadline: Mutex::new(Some(Instant::now() + options.limits.hold)),
         })
     }
 
@@ -129,14 +132,27 @@ impl Bridge {
     /// Logs whether the server can be reached, if that has changed.
     fn set_reachable(&self, reached: Result<(), String>) {
         let endpoint = self.http.endpoint();
+        if reached.is_ok() && self.first_contact().take().is_some() {
+            self.http.set_connect_limit(self.limits.connect);
+        }
         let mut last = self.last_reachable();
         if last.as_ref().is_none_or(|last| last.is_ok() != reached.is_ok()) {
             match &reached {
                 Ok(()) => tracing::info!("connected to {endpoint}"),
-                Err(why) => tracing::info!("waiting for {endpoint}: {why}"),
+                Err(why) => tracing::warn!("waiting for {endpoint}: {why}"),
             }
         }
         *last = Some(reached);
+    }
+
+    fn first_contact(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns until when a request may be sent again to a server that is not running.
+    fn retry_deadline(&self) -> Instant {
+        let end = Instant::now() + self.limits.patience;
+        self.first_contact().unwrap_or(end)
     }
 
     fn last_reachable(&self) -> MutexGuard<'_, Option<Result<(), String>>> {

@@ -132,7 +132,7 @@ token_grace_seconds | 60 | time for which known tokens stay valid while the regi
 max_kept_tokens | 100000 | maximum number of tokens in memory; others are looked up in the registry when they are used
 key_rotation_days | 30 | age at which the key that signs sessions is replaced; 0 disables rotation
 metrics | false | serve metrics on `/metrics`, in the text format of Prometheus
-log | info | log level, or a list such as `info,callgate=debug`
+log | info | log level, or a list such as `info,callgate=debug`; `warn` is the default with `--stdio` and for `callgate bridge`
 log_format | human | `human` or `json`
 tables.prefix | | prefix of the tables of sections, actions, permissions and settings; `festi_` in the preset `festi`
 tables.rpc_methods | rpc_methods | table of methods

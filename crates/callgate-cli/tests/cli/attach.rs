@@ -304,7 +304,7 @@ fn a_registry_that_belongs_to_festi_is_not_served_alone_and_has_no_users() {
     let dir = application();
     // As somebody would who is told that a token is needed.
     let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
-    let (_, talk) = ran.failure();
+    let talk = ran.stderr();
     let hint = "callgate token add USER --database sqlite:callgate.db --preset festi --attach \
                 sqlite:festi.db";
     assert!(talk.contains(hint), "{talk}");

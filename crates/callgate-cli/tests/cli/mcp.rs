@@ -147,8 +147,23 @@ fn stdio_serves_the_user_of_the_token_and_prints_only_messages() {
     let (messages, code, _) = lines(&dir, None, "nonsense\n\n{}\n");
     assert_eq!((messages.len(), code), (2, 0));
     let (messages, code, talk) = lines(&dir, Some("cg_wrong"), list);
-    assert_eq!((messages.len(), code), (0, 1));
-    assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
+    assert_eq!((messages.len(), code), (1, 0), "answered as the bridge does");
+    let told = messages[0]["error"]["message"].as_str().unwrap();
+    let problem = "the token in `CALLGATE_TOKEN` is unknown, revoked or expired; create one with \
+                   `callgate token add USER --database sqlite:callgate-demo.db`";
+    assert_eq!((&messages[0]["id"], told), (&json!(1), problem));
+    assert!(talk.contains(problem) && !talk.contains("cg_wrong"), "{talk}");
+}
+
+#[test]
+fn over_stdio_only_problems_are_logged_unless_a_level_is_set() {
+    let dir = TestDirectory::new();
+    let (_, _, talk) = lines(&dir, None, PING);
+    assert_eq!(talk, "", "clients show it to people");
+    let mut command = dir.command(&["serve", "--demo", "--stdio"]);
+    command.env("CALLGATE_LOG", "info").stdin(Stdio::null());
+    let talk = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(talk.contains("INFO"), "{talk}");
 }
 
 #[test]

@@ -55,9 +55,10 @@ pub struct Limits {
     pub in_flight: usize,
     /// Time limit of a new connection with TLS.
     pub connect: Duration,
-    /// How long the first request waits for a server that is not running.
+    /// How long all requests together wait for a server that was never reached. Clients give up after 15 s or 30 s
+    /// and do not show the reason then.
     pub hold: Duration,
-    /// How long other requests wait for it.
+    /// How long a request waits for a server that is not running.
     pub patience: Duration,
     /// Time limit of sending a notification or a response of the client.
     pub delivery: Duration,
@@ -73,7 +74,7 @@ impl Default for Limits {
             event_bytes: 16 << 20,
             in_flight: 256,
             connect: Duration::from_secs(10),
-            hold: Duration::from_secs(20),
+            hold: Duration::from_secs(10),
             patience: Duration::from_secs(5),
             delivery: Duration::from_secs(10),
             end: Duration::from_secs(2),

@@ -30,6 +30,8 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of connections that the server accepts and closes, and the delay after each.
 const MAX_BREAKS: usize = 4;
 const BREAK_DELAY: Duration = Duration::from_millis(500);
+/// Time limit of a new connection to a server that was not reached within its time.
+const LATE_CONNECT: Duration = Duration::from_secs(1);
 const MAX_ERROR_BYTES: usize = 1 << 20;
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of pages of `tools/list` that are read to find a schema.
@@ -246,8 +248,7 @@ impl Bridge {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, BridgeFailure> {
-        let limit = if policy.waits_for_server { self.limits.hold } else { self.limits.patience };
-        let end = Instant::now() + limit;
+        let end = self.retry_deadline();
         let mut delay = FIRST_DELAY;
         let (mut is_repeatable, mut breaks) = (policy.is_repeatable, 0);
         loop {
@@ -273,6 +274,9 @@ impl Bridge {
                 && Instant::now() + delay < end
                 && self.is_wanted(policy);
             if !again {
+                if was_not_sent && self.first_contact().is_some() && Instant::now() + delay >= end {
+                    self.http.set_connect_limit(self.limits.connect.min(LATE_CONNECT));
+                }
                 return sent.map_err(|error| self.send_failure(&error));
             }
             if was_not_sent {

@@ -54,9 +54,6 @@ pub enum StdioError {
     /// Reading or writing failed.
     #[error("failed to read or write a message")]
     Io(#[from] io::Error),
-    /// The credential is invalid or was revoked.
-    #[error("{}", IdentifyError::Refused)]
-    Credential,
 }
 
 /// Serves one client until the input ends.
@@ -137,7 +134,7 @@ impl Server {
                     self.send(error.message()).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
-                Line::Text(line) => self.answer(&line).await?,
+                Line::Text(line) => self.answer(&line).await,
             }
         }
         self.streams.shutdown().await;
@@ -154,30 +151,29 @@ impl Server {
         let _ = self.sender.send(message).await;
     }
 
-    /// Refuses a request because the credential cannot be verified. Ignores notifications.
+    /// Refuses a request because the credential is invalid or cannot be verified. Ignores notifications.
     async fn refuse(&self, text: &str, why: IdentifyError) {
         if let Some(id) = Request::parse(text).ok().and_then(|request| request.id) {
-            let error = McpError::new(503, INTERNAL_ERROR, why.to_string());
+            let error = match why {
+                IdentifyError::Refused => {
+                    McpError::new(401, INVALID_REQUEST, self.identify.refusal())
+                }
+                IdentifyError::Unavailable => McpError::new(503, INTERNAL_ERROR, why.to_string()),
+            };
             self.send(error.with_id(id).message()).await;
         }
     }
 
-    async fn answer(&mut self, line: &[u8]) -> Result<(), StdioError> {
+    async fn answer(&mut self, line: &[u8]) {
         let identified = self.identify.identify().await;
-        if identified.as_ref().is_err_and(|error| *error == IdentifyError::Refused) {
-            return Err(StdioError::Credential);
-        }
         let Ok(text) = std::str::from_utf8(line) else {
             let error = McpError::new(400, PARSE_ERROR, "not valid JSON: not UTF-8");
             self.send(error.message()).await;
-            return Ok(());
+            return;
         };
         let caller = match identified {
             Ok(caller) => caller,
-            Err(error) => {
-                self.refuse(text, error).await;
-                return Ok(());
-            }
+            Err(error) => return self.refuse(text, error).await,
         };
         let (mcp, connection, identify) =
             (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.identify));
@@ -205,7 +201,6 @@ impl Server {
             }
             Ok(reply) => self.reply(reply).await,
         }
-        Ok(())
     }
 
     async fn reply(&mut self, reply: McpResponse) {

@@ -55,7 +55,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer
         }
         None => {
             let hint = "use `--user USER`, or create a token with `callgate token add USER`";
-            TokenCaller::new(config, &registry, &gateway).caller(hint.to_owned()).await?
+            TokenCaller::new(config, &registry, &gateway, hint).caller().await?
         }
     };
     let catalog = gateway.gateway().catalog();

@@ -18,11 +18,19 @@ pub(crate) struct TokenCaller {
     authenticator: Arc<TokenAuthenticator>,
     token: Option<Secret>,
     require_auth: bool,
+    /// Remedy for a missing or invalid token.
+    hint: String,
 }
 
 impl TokenCaller {
-    pub(crate) fn new(config: &Config, registry: &Registry, gateway: &Callgate) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        registry: &Registry,
+        gateway: &Callgate,
+        hint: impl Into<String>,
+    ) -> Self {
         Self {
+            hint: hint.into(),
             gateway: Arc::clone(gateway.gateway()),
             authenticator: registry.authenticator(),
             token: config.token.clone(),
@@ -30,21 +38,19 @@ impl TokenCaller {
         }
     }
 
-    /// Identifies the caller. On failure, returns an error with `hint`.
-    pub(crate) async fn caller(&self, hint: String) -> anyhow::Result<Caller> {
-        self.identify().await.map_err(|error| match (error, &self.token) {
-            (IdentifyError::Unavailable, _) => error.into(),
-            (_, Some(_)) => {
-                let message =
-                    format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired");
-                hinted(message, hint)
-            }
-            (_, None) => {
-                let message =
-                    format!("callers must have a token, and `{TOKEN_VARIABLE}` is not set");
-                hinted(message, hint)
-            }
+    /// Identifies the caller. On failure, returns an error with the hint.
+    pub(crate) async fn caller(&self) -> anyhow::Result<Caller> {
+        self.identify().await.map_err(|error| match error {
+            IdentifyError::Unavailable => error.into(),
+            IdentifyError::Refused => hinted(self.problem(), self.hint.clone()),
         })
+    }
+
+    fn problem(&self) -> String {
+        match &self.token {
+            Some(_) => format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired"),
+            None => format!("callers must have a token, and `{TOKEN_VARIABLE}` is not set"),
+        }
     }
 }
 
@@ -61,5 +67,9 @@ impl Identify for TokenCaller {
             let is_accepted = caller.user.is_some() || !self.require_auth;
             is_accepted.then_some(caller).ok_or(IdentifyError::Refused)
         })
+    }
+
+    fn refusal(&self) -> String {
+        format!("{}; {}", self.problem(), self.hint)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use callgate::http;
+use callgate::mcp::{Identify as _, IdentifyError};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use tokio::io::BufReader;
 
@@ -18,10 +19,12 @@ pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
     let Prepared { registry, local, .. } = prepare(config, given).await?;
     let gateway = builder(config, &registry, local).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let caller = TokenCaller::new(config, &registry, &gateway);
-    caller
-        .caller(format!("create one with `callgate token add USER {}`", database_flags(config)))
-        .await?;
+    let hint = format!("create one with `callgate token add USER {}`", database_flags(config));
+    let caller = TokenCaller::new(config, &registry, &gateway, hint);
+    // Clients show the reply to their first request, and not why a program has ended.
+    if matches!(caller.identify().await, Err(IdentifyError::Refused)) {
+        tracing::error!("{}", caller.refusal());
+    }
     let options = StdioOptions {
         max_line_bytes: config.http.max_body_bytes,
         end_timeout: config.server.shutdown_timeout,

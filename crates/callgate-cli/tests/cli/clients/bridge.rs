@@ -65,6 +65,7 @@ fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String
     let mut command = node::everything_client(client_name, server);
     command.arg(env!("CARGO_BIN_EXE_callgate"));
     command.args(["bridge", "--port", &port.to_string(), "--path", "/mcp"]);
+    command.env("CALLGATE_LOG", "info");
     let mut server = None;
     let mut process = Value::Null;
     let (run, talk) = drive(command, |step, client| match step["step"].as_str().unwrap() {

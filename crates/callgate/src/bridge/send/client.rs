@@ -1,6 +1,6 @@
 //! The HTTP client of the bridge. Opens new connections after the system was suspended.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,23 +36,35 @@ pub(crate) struct ServerClient {
     headers: HeaderMap,
     credential: Option<TokenOrigin>,
     tls: ClientConfig,
-    connect: Duration,
-    pool: Mutex<Pool>,
+    pool: Mutex<LimitedPool>,
     suspend: SuspendDetector,
     /// Number of suspends. Connections may be dead after each.
     suspends: watch::Sender<u64>,
 }
 
+/// Connections, with the time limit of new ones.
+#[derive(Debug)]
+struct LimitedPool {
+    connections: Pool,
+    connect: Duration,
+}
+
+impl LimitedPool {
+    fn new(tls: &ClientConfig, connect: Duration) -> Self {
+        Self { connections: pool_builder(8).build(Connector::new(tls, connect)), connect }
+    }
+}
+
 impl ServerClient {
     pub(crate) fn new(options: &Options) -> Result<Self, TlsSetupError> {
+        let limits = &options.limits;
         let tls = client_config(Some(&options.endpoint), &options.extra_roots, "--ca-file")?;
         Ok(Self {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
             credential: options.credential,
-            pool: Mutex::new(pool(&tls, options.limits.connect)),
+            pool: Mutex::new(LimitedPool::new(&tls, limits.connect.min(limits.hold))),
             tls,
-            connect: options.limits.connect,
             suspend: SuspendDetector::new(),
             suspends: watch::channel(0).0,
         })
@@ -93,9 +105,21 @@ impl ServerClient {
         all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         all.extend(own.iter().cloned());
         self.reconnect_after_suspend();
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let pool = self.pool().connections.clone();
         let request = request(method, self.endpoint.uri().clone(), all, body);
         pool.request(request).await.map_err(|error| SendError::of(&error))
+    }
+
+    /// Sets the time limit of new connections. Replaces the existing ones if it changes.
+    pub(crate) fn set_connect_limit(&self, connect: Duration) {
+        let mut pool = self.pool();
+        if pool.connect != connect {
+            *pool = LimitedPool::new(&self.tls, connect);
+        }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, LimitedPool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn suspends(&self) -> watch::Receiver<u64> {
@@ -105,8 +129,8 @@ impl ServerClient {
     /// Replaces the connections after a suspend, since idle ones may be dead.
     fn reconnect_after_suspend(&self) {
         if self.suspend.was_suspended() {
-            *self.pool.lock().unwrap_or_else(PoisonError::into_inner) =
-                pool(&self.tls, self.connect);
+            let mut pool = self.pool();
+            *pool = LimitedPool::new(&self.tls, pool.connect);
             self.suspends.send_modify(|suspends| *suspends += 1);
             tracing::info!("system was suspended, reconnecting");
         }
@@ -123,10 +147,6 @@ impl ServerClient {
 /// Reads a body to its end, so that the connection can be reused.
 pub(crate) async fn drain(response: Response<Incoming>) {
     let _ = text(response.into_body(), MAX_IGNORED_BODY).await;
-}
-
-fn pool(tls: &ClientConfig, connect: Duration) -> Pool {
-    pool_builder(8).build(Connector::new(tls, connect))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

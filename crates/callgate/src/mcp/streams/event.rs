@@ -47,6 +47,11 @@ impl Event {
 pub trait Identify: Send + Sync {
     /// Verifies the credential again.
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>>;
+
+    /// Returns the message for [`IdentifyError::Refused`].
+    fn refusal(&self) -> String {
+        IdentifyError::Refused.to_string()
+    }
 }
 
 /// Why a caller could not be identified.

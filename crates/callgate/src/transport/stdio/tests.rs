@@ -236,13 +236,19 @@ async fn batches_are_answered_as_the_agreed_revision_wants() {
 }
 
 #[tokio::test]
-async fn a_credential_that_is_no_longer_good_ends_the_service() {
+async fn requests_with_an_invalid_credential_are_answered_with_the_reason() {
     let mut client = Client::new(StdioOptions::default());
-    client.initialize().await;
-    client.ask(request(1, "ping", json!({}))).await;
     *client.known.0.lock().unwrap() = Err(IdentifyError::Refused);
-    client.send(request(2, "ping", json!({}))).await;
-    assert!(matches!(client.server.await.unwrap(), Err(StdioError::Credential)));
+    for id in [1, 2] {
+        let reply = client.ask(request(id, "initialize", json!({}))).await;
+        assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(id), &json!(-32600)));
+        assert_eq!(reply["error"]["message"], "the credential is invalid or was revoked");
+    }
+    *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
+    client.initialize().await;
+    *client.known.0.lock().unwrap() = Err(IdentifyError::Refused);
+    let revoked = client.ask(request(3, "tools/list", json!({}))).await;
+    assert_eq!(revoked["error"]["code"], -32600);
 }
 
 #[tokio::test]

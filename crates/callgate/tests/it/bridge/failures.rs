@@ -70,6 +70,24 @@ async fn an_unreachable_server_is_an_error_with_advice() {
 }
 
 #[tokio::test]
+async fn requests_after_the_deadline_are_not_retried_until_the_server_is_there() {
+    let port = free_port().await;
+    let hold = Duration::from_millis(200);
+    let limits = Limits { hold, patience: Duration::from_hours(1), ..Limits::default() };
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
+    for (id, method) in [(1, "server/discover"), (2, "initialize"), (3, "tools/list")] {
+        client.request(id, method, json!({})).await;
+        let message = client.answer(id).await["error"]["message"].to_string();
+        assert!(message.contains("connection refused"), "{method}: {message}");
+    }
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let _server = FakeService::on(listener, |seen| seen.result(json!({"late": true})));
+    client.request(4, "server/discover", modern(json!({}))).await;
+    assert_eq!(client.answer(4).await["result"]["late"], true);
+}
+
+#[tokio::test]
 async fn only_read_only_requests_are_retried() {
     let server = FakeService::start(|_| FakeResponse::close()).await;
     let mut client = Client::start(&server.url("/mcp"));
