@@ -8,6 +8,7 @@
 mod arena;
 mod builder;
 pub(crate) mod listing;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -58,9 +59,9 @@ pub struct Entry {
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
-    /// Check schema, if it differs from the advertised one.
     /// Schemas over MCP that differ from those over REST.
     pub(crate) mcp_schemas: Option<Arc<McpSchemas>>,
+    /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
     pub(crate) plan: CachedInput,
     pub(crate) headers: Box<[HeaderParam]>,
@@ -252,6 +253,11 @@ impl Catalog {
         });
         visible.listing.set(granted.number, &listing);
         listing
+    }
+
+    /// Returns a summary of the tools of a listing.
+    pub(crate) fn summary<'l>(&self, listing: &'l Listing) -> &'l str {
+        listing.summary.get_or_init(|| summary::summary(self, listing))
     }
 
     /// Returns a hash of the tools of a listing, equal across catalogs with the same tools.

@@ -38,6 +38,7 @@ use serde_json::Value;
 
 use crate::access::Grants;
 use crate::catalog::{Catalog, Entry};
+use crate::gateway::Settings;
 use crate::model::tool::ToolFormat;
 use check::LintedTool;
 
@@ -82,6 +83,8 @@ pub struct LintOptions<'a> {
     pub server_name: &'a str,
     /// Checks only tools that these grants allow. Defaults to all tools.
     pub grants: Option<&'a Grants>,
+    /// Maximum number of tools on a page of `tools/list`.
+    pub page_size: usize,
 }
 
 impl Default for LintOptions<'_> {
@@ -90,6 +93,7 @@ impl Default for LintOptions<'_> {
             profiles: ClientProfile::ALL.iter().collect(),
             server_name: "callgate",
             grants: None,
+            page_size: Settings::default().page_size as usize,
         }
     }
 }
@@ -162,6 +166,7 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
     report.largest = largest(sizes);
+    report.problems.extend(general::pages(&totals, scope.page_size));
     report.problems.extend(check_profiles(None, scope, |check| check.check_list(&totals)));
     Report { totals, ..report }
 }

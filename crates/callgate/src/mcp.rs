@@ -25,18 +25,20 @@ use calls::in_flight::Cancellations;
 use features::output::OutputChecks;
 use features::tasks::Tasks;
 use parse::classify::classify;
+use sessions::unread_pages::UnreadPages;
 use streams::event::{Change, EventBus};
 
 pub(crate) use calls::context::{CallContext, RequestContext};
 pub(crate) use calls::elicitation::{AnswerMode, CallTarget};
 pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
 pub(crate) use calls::negotiated::Negotiated;
+pub(crate) use features::tools::MAX_PAGE_BYTES;
 pub(crate) use parse::classify::McpRequest;
 pub(crate) use parse::envelope::Members;
-pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};
-pub(crate) use sessions::session::Session;
 #[cfg(feature = "http")]
 pub(crate) use parse::envelope::request_id;
+pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};
+pub(crate) use sessions::session::Session;
 
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
 pub use features::completion::{Complete, CompletionReference, CompletionRequest, Completions};
@@ -75,6 +77,7 @@ pub struct Mcp {
     outputs: OutputChecks,
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
+    unread_pages: UnreadPages,
     events: EventBus,
     services: Services,
     tasks: Option<Tasks>,
@@ -196,6 +199,7 @@ impl Mcp {
             outputs: OutputChecks::default(),
             cancellations: Arc::default(),
             questions: Arc::default(),
+            unread_pages: UnreadPages::default(),
             tasks: store.map(|store| Tasks::new(store, events.clone())),
             events,
             services,

@@ -24,6 +24,8 @@ pub struct Listing {
     pub(crate) ordinals: Box<[u32]>,
     /// Hash of its tools, computed on demand.
     pub(crate) hash: OnceLock<u64>,
+    /// Summary of its tools, computed on demand.
+    pub(crate) summary: OnceLock<String>,
 }
 
 /// A page of a listing.
@@ -48,7 +50,7 @@ impl Listing {
     pub(crate) fn new(ordinals: Box<[u32]>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Self { number, ordinals, hash: OnceLock::new() }
+        Self { number, ordinals, hash: OnceLock::new(), summary: OnceLock::new() }
     }
 
     /// Returns the number of tools.

@@ -42,6 +42,12 @@ impl Gateway {
         snapshot.catalog.listing_hash(&Self::listing(&snapshot, caller))
     }
 
+    /// Returns a summary of the caller's tools.
+    pub(crate) fn tools_summary(&self, caller: &Caller) -> String {
+        let snapshot = self.snapshot.load();
+        snapshot.catalog.summary(&Self::listing(&snapshot, caller)).to_owned()
+    }
+
     /// Returns up to `size` of the caller's tools from `offset`. See [`prepare`](Self::prepare).
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
         let snapshot = self.snapshot.load();

@@ -17,6 +17,8 @@ pub struct Settings {
     pub server_name: String,
     /// `mcp_server_version`
     pub server_version: String,
+    /// `mcp_instructions`: text about the server for models; if empty, a summary of the caller's tools.
+    pub instructions: String,
     /// `mcp_tools_prefix`
     pub tools_prefix: Prefix,
     /// `mcp_page_size`: maximum number of tools per page over MCP.
@@ -34,6 +36,7 @@ impl Default for Settings {
             protocol_version: Revision::NEWEST,
             server_name: "callgate".to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: String::new(),
             tools_prefix: Prefix::default(),
             page_size: 1_000,
             list_ttl_ms: 0,
@@ -61,10 +64,11 @@ pub enum SettingError {
 }
 
 /// All keys.
-pub const KEYS: [&str; 9] = [
+pub const KEYS: [&str; 10] = [
     "mcp_protocol_version",
     "mcp_server_name",
     "mcp_server_version",
+    "mcp_instructions",
     "mcp_tools_prefix",
     "mcp_page_size",
     "mcp_list_ttl_ms",
@@ -93,6 +97,13 @@ impl Settings {
             }
             "mcp_server_name" => self.server_name = text()?,
             "mcp_server_version" => self.server_version = text()?,
+            "mcp_instructions" => {
+                let is_hidden = |c: char| c.is_control() && c != '\n';
+                if value.chars().count() > MAX_INSTRUCTIONS || value.chars().any(is_hidden) {
+                    return Err(refused("up to 4000 printable characters and line breaks"));
+                }
+                value.clone_into(&mut self.instructions);
+            }
             "mcp_tools_prefix" => {
                 self.tools_prefix =
                     value.parse().map_err(|_| refused("up to 40 letters, digits, `_` and `-`"))?;
@@ -121,6 +132,7 @@ impl Settings {
             "mcp_protocol_version" => self.protocol_version.to_string(),
             "mcp_server_name" => self.server_name.clone(),
             "mcp_server_version" => self.server_version.clone(),
+            "mcp_instructions" => self.instructions.clone(),
             "mcp_tools_prefix" => self.tools_prefix.as_str().to_owned(),
             "mcp_page_size" => self.page_size.to_string(),
             "mcp_list_ttl_ms" => self.list_ttl_ms.to_string(),
@@ -131,6 +143,9 @@ impl Settings {
         })
     }
 }
+
+/// Maximum number of characters of the instructions.
+const MAX_INSTRUCTIONS: usize = 4000;
 
 /// Expected value of a rate limit.
 const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`; empty for the one of the configuration";
@@ -158,6 +173,8 @@ mod tests {
             ("mcp_protocol_version", "2025-06-18"),
             ("mcp_server_name", "festi-mcp"),
             ("mcp_server_version", "1.0.0"),
+            ("mcp_instructions", "Use `order.find` first.\nAmounts are in cents."),
+            ("mcp_instructions", ""),
             ("mcp_tools_prefix", "FESTI_MCP"),
             ("mcp_page_size", "10"),
             ("mcp_list_ttl_ms", "500"),
@@ -177,6 +194,7 @@ mod tests {
         let errors: Vec<String> = [
             ("mcp_protocol_version", "2025-01-01"),
             ("mcp_server_name", ""),
+            ("mcp_instructions", "a\u{7}"),
             ("mcp_tools_prefix", "a::b"),
             ("mcp_tools_prefix", "a b"),
             ("mcp_tools_prefix", "a.b"),

@@ -4,9 +4,14 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::Totals;
+use crate::model::schema::single_types::{has_type_list, untyped_properties};
 use crate::model::schema::walk::{accepts, for_each_schema};
 use crate::model::tool::is_portable;
 use crate::model::tool_name::ToolName;
+
+/// Clients that read only the first page of `tools/list`.
+pub(super) const FIRST_PAGE_ONLY: &str = "Gemini CLI, Cline, Continue, google-adk, LlamaIndex, smolagents, CrewAI, \
+     mcp-use, Haystack and fast-agent";
 
 /// Maximum number of names in a message.
 const MAX_NAMED: usize = 5;
@@ -43,6 +48,9 @@ pub enum Check {
     /// Arrays without `items`.
     #[error("an array without `items`")]
     Items,
+    /// Lists of types, and parameters without a type.
+    #[error("a list in `type`, and parameters without a type")]
+    SingleTypes,
     /// A `$ref`.
     #[error("`$ref`")]
     References,
@@ -84,6 +92,7 @@ impl Check {
             Self::AtRoot(_) => "root-union",
             Self::RootProperties => "root-properties",
             Self::Items => "items",
+            Self::SingleTypes => "single-types",
             Self::References => "references",
             Self::TextEnums => "text-enums",
             Self::Dialect => "dialect",
@@ -113,6 +122,7 @@ impl Check {
                 "an array without `items`; add the type of its items",
                 |map| accepts(map, "array") && !map.contains_key("items"),
             ),
+            Self::SingleTypes => single_types(tool.schema),
             Self::References => report_matches(
                 tool.schema,
                 "a `$ref`, which some versions drop or refuse; if it is recursive, consider a flat form",
@@ -231,4 +241,16 @@ pub(super) fn named(names: &[&str]) -> String {
         more => format!(" and {more} more"),
     };
     format!("{}{more}", first.join(", "))
+}
+
+/// Finds lists of types, and parameters without a type, that could not be rewritten.
+fn single_types(schema: &Value) -> Option<String> {
+    let mut untyped = Vec::new();
+    for_each_schema(schema, &mut |map| untyped.extend(untyped_properties(map)));
+    let advice = "with which some frameworks fail to load the tool, or all tools";
+    if untyped.is_empty() {
+        let problem = format!("a list in `type`, {advice}; use `anyOf`");
+        return report_matches(schema, &problem, has_type_list);
+    }
+    Some(format!("no `type` of {}, {advice}; add one", named(&untyped)))
 }

@@ -38,7 +38,8 @@ const fn warning(check: Check, seen: &'static str) -> Rule {
 
 impl ClientProfile {
     /// All profiles.
-    pub const ALL: &'static [Self] = &[GENERIC, CLAUDE, OPENAI, GEMINI, CURSOR, COPILOT];
+    pub const ALL: &'static [Self] =
+        &[GENERIC, CLAUDE, OPENAI, GEMINI, CURSOR, COPILOT, FRAMEWORKS];
 
     /// Finds a profile by name.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -123,5 +124,18 @@ const COPILOT: ClientProfile = ClientProfile {
             "microsoft/vscode-copilot-release#9375, microsoft/copilot-intellij-feedback#1842",
         ),
         warning(Check::References, "github/copilot-cli#1876, PrefectHQ/fastmcp#2808"),
+    ],
+};
+
+const FRAMEWORKS: ClientProfile = ClientProfile {
+    name: "frameworks",
+    title: "Semantic Kernel, AutoGen, DSPy, CrewAI and other libraries that convert schemas to types",
+    rules: &[
+        error(
+            Check::SingleTypes,
+            "crewAIInc/crewAI#7280, NVIDIA/NeMo-Agent-Toolkit#371, hideya/langchain-mcp-tools-py#14",
+        ),
+        // LlamaIndex loses all tools of the server with a recursive one.
+        warning(Check::References, "OpenHands/software-agent-sdk#1955, crewAIInc/crewAI#5478"),
     ],
 };

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{LintedTool, named, report_matches};
+use super::check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
 use super::invisible::{find_in, invisible_characters};
-use super::{Level, Problem, tokens};
+use super::{Level, Problem, Totals, tokens};
+use crate::mcp::MAX_PAGE_BYTES;
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
 use crate::model::tool::is_portable;
@@ -69,6 +70,27 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
     report_if(Level::Note, "deep-schema", (depth > MAX_DEPTH).then_some(message_text));
     report_if(Level::Note, "inner-property-names", nested_names(tool.schema));
     problems
+}
+
+/// Checks that all tools are on the first page of `tools/list`.
+pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
+    let what = if totals.tools > page_size {
+        format!(
+            "{} tools, and a page of `tools/list` has {page_size} (`mcp_page_size`)",
+            totals.tools
+        )
+    } else if totals.bytes > MAX_PAGE_BYTES {
+        let most = MAX_PAGE_BYTES / (1024 * 1024);
+        format!("{} bytes, and a page of `tools/list` has up to {most} MiB", totals.bytes)
+    } else {
+        return None;
+    };
+    let message = format!(
+        "{what}; {FIRST_PAGE_ONLY} read only the first page, Qwen Code and google-genai up to 100 tools; let \
+         callers see only what they need"
+    );
+    let (level, code, clients) = (Level::Error, "first-page", Vec::new());
+    Some(Problem { method: None, level, code, clients, message })
 }
 
 /// Finds invisible characters in the id and in all texts of a tool.

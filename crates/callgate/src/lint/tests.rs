@@ -56,7 +56,7 @@ fn schemas_that_clients_reject() {
         said(&json!({"type": "object", "properties": {"filter": filter}}))
     };
     insta::assert_debug_snapshot!(list(json!({"type": "array"})));
-    assert_eq!(list(json!({"type": ["string", "array"]})).len(), 1);
+    assert_eq!(list(json!({"type": ["string", "array"]})).len(), 2, "and a list of types");
     assert_eq!(list(json!({"type": "array", "items": {}})), Vec::<String>::new());
     insta::assert_debug_snapshot!(list(json!({"type": "text"})));
 }
@@ -106,6 +106,36 @@ fn lists_that_are_too_long() {
     };
     assert_eq!(of(40, 25_000), []);
     insta::assert_debug_snapshot!(of(129, 25_001));
+}
+
+#[test]
+fn tools_beyond_the_first_page_are_an_error_that_names_the_clients() {
+    let of = |tools, bytes| general::pages(&Totals { tools, bytes, tokens: 0 }, 1_000);
+    assert_eq!(of(1_000, 4 << 20), None);
+    let messages = [of(1_001, 5), of(5, (4 << 20) + 1)].map(|problem| problem.unwrap().message);
+    insta::assert_debug_snapshot!(messages);
+}
+
+#[test]
+fn types_that_frameworks_do_not_support_are_errors() {
+    let property = |schema: Value| said(&json!({"type": "object", "properties": {"a": schema}}));
+    let told = |lines: Vec<String>| lines.iter().any(|line| line.contains("single-types"));
+    for schema in [
+        json!({"type": ["string", "null"]}),
+        json!({"properties": {}}),
+        json!({}),
+        json!({"type": "object", "properties": {"b": {"not": {"type": "null"}}}}),
+    ] {
+        assert!(told(property(schema.clone())), "{schema}");
+    }
+    for schema in [
+        json!({"type": "string"}),
+        json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        json!({"type": "array", "items": {}}),
+        json!({"$ref": "#/$defs/A"}),
+    ] {
+        assert!(!told(property(schema.clone())), "{schema}");
+    }
 }
 
 #[test]

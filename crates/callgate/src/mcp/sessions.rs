@@ -5,3 +5,4 @@ pub(crate) mod state;
 mod lookup;
 pub(crate) mod connection;
 pub(crate) mod relay;
+pub(crate) mod unread_pages;

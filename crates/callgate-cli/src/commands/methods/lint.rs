@@ -31,6 +31,7 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         profiles: profiles(lint),
         server_name: lint.server_name.as_deref().unwrap_or(&settings.server_name),
         grants: caller.as_ref().map(|caller| &*caller.grants),
+        page_size: settings.page_size as usize,
     };
     let mut found = callgate::lint::lint(&catalog, &options);
     let guesses = guessed(&store, &rows.methods).await?;

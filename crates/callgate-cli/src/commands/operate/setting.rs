@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use callgate::gateway::{SETTING_KEYS, Settings};
-use callgate_registry::settings;
+use callgate_registry::{SqlStore, Store as _, settings};
 use serde_json::json;
 
 use crate::cli::{ListArgs, SettingCommand};
@@ -24,6 +24,9 @@ pub(crate) async fn run(
             Settings::default().set(&name, &value)?;
             store.set_setting(&name, &value).await?;
             printer.talk(format_args!("{name}={value}"));
+            if name == "mcp_page_size" {
+                warn_of_pages(&store, &value, printer).await?;
+            }
             return Ok(());
         }
     };
@@ -39,6 +42,18 @@ pub(crate) async fn run(
             (false, Some(_)) => printer.data(value),
             (false, None) => printer.data(format_args!("{key}={value}")),
         }
+    }
+    Ok(())
+}
+
+/// Warns if not all tools fit on a page. Many clients read only the first one.
+async fn warn_of_pages(store: &SqlStore, size: &str, printer: &mut Printer) -> Result<()> {
+    let tools = store.catalog_rows().await?.methods.len();
+    if size.parse().is_ok_and(|size: usize| size < tools) {
+        printer.talk(format_args!(
+            "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
+             than {size} does not see all of them"
+        ));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::mcp::Nonce;
 
 /// Scope within which the ids of requests are unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Scope {
     Session(Nonce),
     Connection(u64),

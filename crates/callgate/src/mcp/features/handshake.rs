@@ -3,15 +3,20 @@
 use std::str::FromStr as _;
 use std::time::SystemTime;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::gateway::Settings;
 use crate::mcp::{
     InboundKind, Mcp, McpError, McpResponse, RequestContext, ResultWriter, ServerInfo,
 };
 use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
-use crate::wire::Revision;
+use crate::wire::{Revision, shortened};
 
-/// How long clients may cache the result of `server/discover`, which is the same for all callers.
+/// Key of `_meta` with the name and version of the client.
+const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+
+/// How long clients may cache the result of `server/discover`.
 const DISCOVER_TTL_MS: u32 = 60_000;
 
 /// `server/discover`
@@ -25,13 +30,17 @@ pub(crate) fn discover(request: &RequestContext<'_>) -> McpResponse {
         capabilities.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
     }
     result.value("capabilities", &capabilities);
-    result.cache(DISCOVER_TTL_MS, "public");
+    let (instructions, scope) = instructions(request, &settings);
+    result.value("instructions", &instructions);
+    result.cache(DISCOVER_TTL_MS, scope);
+    log_client(request, request.request.meta.get(META_CLIENT), request.negotiated.revision);
     McpResponse::Message(result.finish(&settings))
 }
 
 /// `initialize`
 pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, McpError> {
-    let RequestContext { mcp, inbound, request, .. } = *request;
+    let context = request;
+    let RequestContext { mcp, inbound, request, .. } = *context;
     let settings = mcp.gateway.settings();
     let wanted = request.params.required_text("protocolVersion")?;
     let newest = settings.protocol_version.min(Revision::NEWEST_LEGACY);
@@ -46,6 +55,8 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, Mc
     result.value("protocolVersion", &revision.as_str());
     result.value("capabilities", &capabilities(mcp));
     result.value("serverInfo", &ServerInfo::of(&settings));
+    result.value("instructions", &instructions(context, &settings).0);
+    log_client(context, request.params.get("clientInfo"), revision);
     let message = result.finish(&settings);
     if let Some(connection) = inbound.connection {
         connection.update(|state| {
@@ -56,6 +67,34 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, Mc
     let is_http = inbound.connection.is_none() && inbound.kind != InboundKind::RawRequest;
     let open = || mcp.sessions.open(revision, declared, inbound.caller, SystemTime::now());
     Ok(McpResponse::SessionOpened { message, session: if is_http { open() } else { None } })
+}
+
+/// Returns the instructions for the model, and with whom clients may share them. A summary has only the tools and
+/// sections that the caller may see.
+fn instructions(request: &RequestContext<'_>, settings: &Settings) -> (String, &'static str) {
+    if !settings.instructions.is_empty() {
+        return (settings.instructions.clone(), "public");
+    }
+    let summary = request.mcp.gateway.tools_summary(request.inbound.caller);
+    (format!("{}: {summary}", settings.server_name), "private")
+}
+
+/// Logs name and version of the client at level debug.
+fn log_client(request: &RequestContext<'_>, info: Option<&RawValue>, revision: Revision) {
+    #[derive(Default, serde::Deserialize)]
+    struct ClientInfo {
+        name: Option<String>,
+        version: Option<String>,
+    }
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let info = info.and_then(|info| serde_json::from_str(info.get()).ok());
+    let ClientInfo { name, version } = info.unwrap_or_default();
+    let user = request.inbound.caller.user.as_ref().map(|user| &*user.name);
+    let shown = |text: Option<String>| shortened(text.unwrap_or_default());
+    let (client, version) = (shown(name), shown(version));
+    tracing::debug!(client, version, %revision, user, "client connected");
 }
 
 /// Returns the capabilities of the server in both eras.

@@ -22,8 +22,8 @@ use crate::wire::LogLevel;
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 
-/// Maximum size of a page, in bytes. Many clients read only the first page and fail on a large one.
-const MAX_PAGE_BYTES: usize = 1024 * 1024;
+/// Maximum size of a page, in bytes: many clients read only the first page.
+pub(crate) const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum length of an upstream's error data in a result.
 const MAX_ERROR_DATA: usize = 2 * 1024;
 
@@ -39,6 +39,11 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     result.member("tools").push(b'[');
     result.slices(tools);
     result.bytes(b"]");
+    if after.is_some() {
+        mcp.unread_pages.next_page(negotiated.scope);
+    } else if last.is_some() {
+        mcp.unread_pages.first_page(negotiated.scope);
+    }
     if let Some(last) = last {
         result.value("nextCursor", &AfterCursor::encode(last.as_str()));
     }
@@ -61,6 +66,7 @@ struct ToolCall {
 /// `tools/call`
 pub(crate) fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, negotiated } = *context;
+    mcp.unread_pages.called(negotiated.scope, inbound.caller);
     let mut notifier = context.notifier()?;
     let name = request.params.required_text("name")?;
     let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");

@@ -3,6 +3,7 @@
 use callgate::gateway::Settings;
 
 use super::*;
+use crate::forward::secrets::log_everything;
 
 fn set(app: &App, key: &str, value: &str) {
     let mut settings = Settings::clone(&app.gateway.settings());
@@ -145,17 +146,93 @@ async fn an_invalid_cursor_is_refused() {
 }
 
 #[tokio::test]
-async fn a_page_is_at_most_a_mebibyte() {
-    let methods: Vec<Method> = (0..30)
+async fn a_page_has_at_most_four_mebibytes() {
+    let methods: Vec<Method> = (0..50)
         .map(|number| method(&format!("m{number:02}")).description("x".repeat(100_000)))
         .collect();
     let app = App::with(many(1), HttpOptions::default());
     app.gateway.set_catalog(Arc::new(catalog_of(&methods)));
     let client = app.client("reader", MODERN);
     let reply = client.ask("tools/list", json!({})).await;
-    assert!(reply.text.len() < 1024 * 1024 + 1024);
-    assert_eq!(names(&reply.json()["result"]).len(), 10);
+    assert!(reply.text.len() < 4 * 1024 * 1024 + 1024);
+    assert_eq!(names(&reply.json()["result"]).len(), 41);
     assert!(reply.json()["result"]["nextCursor"].is_string());
+}
+
+#[tokio::test]
+async fn instructions_summarise_what_the_caller_may_use_or_are_those_of_the_settings() {
+    let app = App::new();
+    let mut shown = Vec::new();
+    for caller in ["", "reader", "admin"] {
+        let legacy = app.client(caller, "2025-06-18").initialize().await;
+        let modern = app.client(caller, MODERN).result("server/discover", json!({})).await;
+        assert_eq!(legacy["instructions"], modern["instructions"]);
+        assert_eq!(modern["cacheScope"], "private", "it depends on the caller");
+        shown.push(format!("{caller}: {}", modern["instructions"].as_str().unwrap()));
+    }
+    insta::assert_debug_snapshot!(shown);
+    set(&app, "mcp_instructions", "Amounts are in cents.");
+    let set = app.client("reader", MODERN).result("server/discover", json!({})).await;
+    assert_eq!(
+        (&set["instructions"], &set["cacheScope"]),
+        (&json!("Amounts are in cents."), &json!("public"))
+    );
+}
+
+#[tokio::test]
+async fn instructions_of_many_tools_fit_into_512_characters() {
+    let app = App::with(many(1), HttpOptions::default());
+    let methods: Vec<Method> =
+        (0..900).map(|number| method(&format!("subject_number_{number}.get"))).collect();
+    let methods: Vec<Method> =
+        methods.into_iter().chain((0..900).map(|number| method(&format!("s{number}.a")))).collect();
+    app.gateway.set_catalog(Arc::new(catalog_of(&methods)));
+    let text = app.client("reader", "2025-06-18").initialize().await["instructions"].to_string();
+    assert!(text.len() < 512, "{text}");
+    assert!(text.contains("1800 tools, 1800 read-only. Subjects: subject (900), "), "{text}");
+    assert!(text.contains(" more."), "{text}");
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_follow_the_cursor_is_logged_once() {
+    let (app, _) = app();
+    set(&app, "mcp_page_size", "4");
+    let (log, _guard) = log_everything();
+    let told = || log.text().matches("did not follow `nextCursor`").count();
+    let mut diligent = app.client("reader", "2025-06-18");
+    diligent.initialize().await;
+    let page = diligent.result("tools/list", json!({})).await;
+    diligent.result("tools/list", json!({"cursor": page["nextCursor"]})).await;
+    diligent.call("shape_object", json!({})).await;
+    assert_eq!(told(), 0);
+    let mut hasty = app.client("reader", "2025-06-18");
+    hasty.initialize().await;
+    hasty.call("shape_object", json!({})).await;
+    assert_eq!(told(), 0, "it has not listed any");
+    for _ in 0..2 {
+        hasty.result("tools/list", json!({})).await;
+        hasty.call("shape_object", json!({})).await;
+        assert_eq!(told(), 1);
+    }
+    assert!(log.text().contains("user=\"reader\""), "{}", log.text());
+}
+
+#[tokio::test]
+async fn the_log_names_client_version_and_revision() {
+    let (app, _) = app();
+    let (log, _guard) = log_everything();
+    app.client("reader", "2025-06-18").initialize().await;
+    let info = json!({"name": "modern\n", "version": "2"});
+    let params = json!({"_meta": {"io.modelcontextprotocol/clientInfo": info}});
+    app.client("", MODERN).result("server/discover", params).await;
+    let lines = log.text();
+    let lines: Vec<&str> = lines.lines().filter(|line| line.contains("client connected")).collect();
+    let [legacy, modern] = lines.as_slice() else { panic!("{lines:?}") };
+    assert!(legacy.contains("DEBUG"), "{legacy}");
+    for part in ["client=\"test\"", "version=\"1\"", "revision=2025-06-18", "user=\"reader\""] {
+        assert!(legacy.contains(part), "{legacy}");
+    }
+    assert!(modern.contains("client=\"modern\\n\"") && modern.contains("revision=2026-07-28"));
 }
 
 #[tokio::test]

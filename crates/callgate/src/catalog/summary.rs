@@ -1,0 +1,57 @@
+//! A summary of a caller's tools, for the instructions to clients.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{Catalog, Entry, Listing};
+use crate::access::Section;
+use crate::model::method::Safety;
+
+/// Maximum number of characters of a summary. Some clients pass on only the first 512 of the instructions.
+const MAX_CHARACTERS: usize = 380;
+
+/// Describes the tools of a listing: their number, the first words of their ids and their sections.
+pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
+    let entries = || listing.ordinals.iter().filter_map(|it| catalog.entries.get(*it as usize));
+    let count = entries().count();
+    if count == 0 {
+        return "no tools for this caller at the moment.".to_owned();
+    }
+    let read_only = entries().filter(|entry| entry.safety == Safety::ReadOnly).count();
+    let plural = if count == 1 { "" } else { "s" };
+    let mut text = format!("{count} tool{plural}, {read_only} read-only.");
+    let group = |entry: &Entry| {
+        let id = entry.id.as_str();
+        Some(id.split_once(['.', '_', '/'])?.0.to_owned()).filter(|group| !group.is_empty())
+    };
+    add(&mut text, "Subjects", entries().filter_map(group));
+    let sections = entries().flat_map(|entry| catalog.requirement(entry).needs());
+    let names = sections.map(|(section, _)| section).filter(|it| **it != Section::authenticated());
+    add(&mut text, "Sections", names.map(|section| section.as_str().to_owned()));
+    text
+}
+
+/// Appends names with the number of their tools, the most frequent first, while there is room.
+fn add(text: &mut String, title: &str, names: impl Iterator<Item = String>) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut left = MAX_CHARACTERS.saturating_sub(text.chars().count() + title.len() + 20);
+    let fitting = counts.iter().map_while(|(name, count)| {
+        let shown = format!("{name} ({count})");
+        left = left.checked_sub(shown.chars().count() + 2)?;
+        Some(shown)
+    });
+    let shown: Vec<String> = fitting.collect();
+    if shown.is_empty() {
+        return;
+    }
+    let more = match counts.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let _ = write!(text, " {title}: {}{more}.", shown.join(", "));
+}

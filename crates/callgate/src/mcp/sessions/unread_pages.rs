@@ -1,0 +1,62 @@
+//! Sessions whose clients do not read all pages of `tools/list`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use moka::sync::Cache;
+
+use crate::access::Caller;
+use crate::mcp::Scope;
+
+/// Maximum number of sessions that are remembered, and for how long.
+const MAX_SESSIONS: u64 = 10_000;
+const MAX_AGE: Duration = Duration::from_hours(1);
+
+/// Reports clients that call a tool without having read the next page of the list, once per session.
+#[derive(Debug)]
+pub(crate) struct UnreadPages {
+    /// Whether a page with a cursor was ever sent. Most lists have one page.
+    is_used: AtomicBool,
+    /// Whether the next page is still unread.
+    sessions: Cache<Scope, bool>,
+}
+
+impl Default for UnreadPages {
+    fn default() -> Self {
+        let sessions = Cache::builder().max_capacity(MAX_SESSIONS).time_to_live(MAX_AGE).build();
+        Self { is_used: AtomicBool::new(false), sessions }
+    }
+}
+
+impl UnreadPages {
+    /// Records the first page of a list that has more pages.
+    pub(crate) fn first_page(&self, scope: Option<Scope>) {
+        if let Some(scope) = scope.filter(|scope| !self.sessions.contains_key(scope)) {
+            self.is_used.store(true, Ordering::Relaxed);
+            self.sessions.insert(scope, true);
+        }
+    }
+
+    /// Records that the client follows cursors.
+    pub(crate) fn next_page(&self, scope: Option<Scope>) {
+        if let Some(scope) = scope {
+            self.sessions.insert(scope, false);
+        }
+    }
+
+    /// Logs a client that calls a tool while the next page is unread.
+    pub(crate) fn called(&self, scope: Option<Scope>, caller: &Caller) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(scope) = scope.filter(|scope| self.sessions.get(scope) == Some(true)) else {
+            return;
+        };
+        self.sessions.insert(scope, false);
+        tracing::warn!(
+            user = caller.user.as_ref().map(|user| &*user.name),
+            "a client did not follow `nextCursor` of `tools/list`, so it does not know all tools; raise \
+             `mcp_page_size`, or let the caller see fewer tools"
+        );
+    }
+}
