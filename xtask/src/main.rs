@@ -20,6 +20,7 @@ use run::{Run, Step};
 const USAGE: &str = "\
 usage: cargo xtask check         Check format and lints, run the quick tests of changed packages
        cargo xtask test          Run all checks and tests, as CI does
+       cargo xtask test clients  Load tools with frameworks from PyPI and npm, which are installed first
        cargo xtask docs          Check the documents
        cargo xtask behaviours    Write the table of behaviours and their tests
        cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     match *arguments {
         ["check"] => test::check(&mut run),
         ["test"] => test::test(&mut run),
+        ["test", "clients"] => test::clients(&mut run),
         ["behaviours"] => {
             run.check("write the table of behaviours", || behaviours::write(&root()));
         }

@@ -58,6 +58,13 @@ pub(crate) fn test(run: &mut Run) {
     }
 }
 
+/// Runs the tests with frameworks, which take minutes to install.
+pub(crate) fn clients(run: &mut Run) {
+    let tests = Step::cargo("load tools with frameworks", &["test", "--test", "cli"]);
+    let filter = ["--", "--ignored", "--nocapture", "clients::frameworks"];
+    run.step(&linted(tests.arguments(&WORKSPACE)).arguments(&filter));
+}
+
 /// Runs the tests, which wait most of the time, beside builds with low priority.
 fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
     thread::scope(|scope| {

@@ -23,6 +23,6 @@ pub mod tls;
 pub mod fake_service;
 
 pub use databases::{DatabaseServer, Engine, SqlServerEmulator, TestDatabase, TlsIdentity};
-pub use packages::{debian, debian_package, npm};
+pub use packages::{debian, debian_package, npm, python};
 pub use process_guard::suspend_process;
 pub use workspace::{WORKSPACE_BUILT, workspace_program};

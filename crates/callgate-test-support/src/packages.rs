@@ -2,6 +2,8 @@
 
 mod debian;
 mod npm;
+mod python;
 
 pub use debian::{debian, debian_package};
 pub use npm::npm;
+pub use python::python;

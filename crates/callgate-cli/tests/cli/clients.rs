@@ -6,6 +6,7 @@
 
 mod bridge;
 pub(crate) mod everything;
+mod frameworks;
 pub(crate) mod node;
 mod recorder;
 mod schemas;
