@@ -54,7 +54,7 @@ fn stopped(server: Server) -> String {
 /// Opens the event stream of a client without a session.
 fn listen(server: &Server) -> BufReader<std::net::TcpStream> {
     let mut stream = server.connect();
-    let head = "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+    let head = "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\n\
                 Connection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut stream = BufReader::new(stream);

@@ -95,7 +95,7 @@ fn a_stream_ends_with_its_token_and_does_not_delay_a_stop() {
     let open = |token: &str| {
         let mut stream = server.connect();
         let head = format!(
-            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\n\
              Connection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
