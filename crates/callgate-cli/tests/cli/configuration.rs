@@ -206,3 +206,17 @@ fn a_password_on_the_command_line_causes_a_warning_without_it() {
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(!talk.contains("warning") && !talk.contains("hunter2"), "{talk}");
 }
+
+#[test]
+fn a_page_smaller_than_the_number_of_tools_is_a_warning() {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    for id in ["a.get", "b.get"] {
+        dir.ok(&["method", "add", id, "--read-only"]);
+    }
+    let talk = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
+    let warning = "warning: there are 2 tools, and many clients read only the first page: a caller who may use more \
+                   than 1 does not see all of them\n";
+    assert_eq!(talk("1"), format!("mcp_page_size=1\n{warning}"));
+    assert_eq!(talk("2"), "mcp_page_size=2\n");
+}
