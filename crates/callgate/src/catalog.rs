@@ -66,6 +66,7 @@ pub struct Entry {
     pub(crate) plan: CachedInput,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
+    pub(crate) call_safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
     /// The service's name of the method, if it differs from the id.
@@ -87,9 +88,14 @@ impl Entry {
         &self.name
     }
 
-    /// Returns whether calls have side effects.
+    /// Returns whether calls have side effects, which may be a guess.
     pub fn safety(&self) -> Safety {
         self.safety
+    }
+
+    /// Returns whether calls have side effects and must not be repeated. A guess counts as destructive.
+    pub(crate) fn call_safety(&self) -> Safety {
+        self.call_safety
     }
 
     /// Returns the name of the upstream.

@@ -345,7 +345,7 @@ impl Gateway {
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
             let (safety, reservation) =
-                (entry.safety(), BudgetReservation::new(&self.budget, caller));
+                (entry.call_safety(), BudgetReservation::new(&self.budget, caller));
             let call = Call {
                 id: &id,
                 method,

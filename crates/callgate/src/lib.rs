@@ -30,6 +30,7 @@ pub mod fuzzing;
 pub mod internal {
     pub use crate::backoff::random_between;
     pub use crate::gateway::openrpc::{Components, ContentDescriptor, SourceSchema};
+    pub use crate::lint::examples::refused_examples;
     pub use crate::lint::invisible::{
         escape_invisible, escape_invisible_json, invisible_characters,
     };

@@ -25,6 +25,7 @@
 //! ```
 
 mod check;
+pub(crate) mod examples;
 mod general;
 pub(crate) mod invisible;
 mod client_profile;
@@ -40,7 +41,8 @@ use crate::access::Grants;
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::Settings;
 use crate::model::tool::ToolFormat;
-use check::LintedTool;
+use check::{LintedTool, named};
+use examples::refused_examples;
 
 pub use check::Check;
 pub use client_profile::{ClientProfile, Rule};
@@ -162,6 +164,7 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
         let id = entry.id().as_str();
         report.problems.extend(general::findings(id, entry.findings()));
         report.problems.extend(check_tool(id, &bytes, scope));
+        report.problems.extend(check_examples(id, &bytes, &catalog.check_schema(entry)));
     }
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
@@ -193,6 +196,21 @@ fn check_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     problems.extend(invisible);
     problems.extend(general::check_tool(id, &tool, bytes.len()));
     problems
+}
+
+/// Checks the examples of a serialized tool against its check schema.
+fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
+    let [tool, check] =
+        [tool, check].map(|json| serde_json::from_slice::<Value>(json).unwrap_or_default());
+    let refused = refused_examples(&check, tool.get("inputSchema")?);
+    (!refused.is_empty()).then(|| {
+        let message = format!(
+            "an example of {} is refused by its own schema; correct the schema, or stop checking with \
+             `callgate method set ID --unchecked`",
+            named(&refused)
+        );
+        general::problem(id, Level::Warning, "refused-example", message)
+    })
 }
 
 /// Applies the rules of all profiles. Equal problems of several profiles are merged.

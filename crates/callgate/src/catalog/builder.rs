@@ -107,6 +107,7 @@ impl CatalogBuilder {
             plan: CachedInput::default(),
             headers: written.headers,
             safety: written.safety,
+            call_safety: written.call_safety,
             requirement,
             upstream: method.upstream,
             remote_name: method.remote_name,

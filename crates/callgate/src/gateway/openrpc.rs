@@ -99,7 +99,9 @@ fn document(
         if number > 0 {
             out.push(b',');
         }
-        write_method(&arena.tool(*ordinal), &mut components, &mut out);
+        let entry = usize::try_from(*ordinal).ok().and_then(|at| catalog.entries().get(at));
+        let is_guess = entry.is_some_and(|entry| entry.safety() != entry.call_safety());
+        write_method(&arena.tool(*ordinal), is_guess, &mut components, &mut out);
     }
     out.push(b']');
     if let Some(schemas) = components.finish() {
@@ -157,7 +159,7 @@ struct MethodObject<'a> {
     #[serde(rename = "x-title", skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(rename = "x-annotations")]
-    annotations: &'a RawValue,
+    annotations: Cow<'a, RawValue>,
 }
 
 /// A parameter or result of an OpenRPC method.
@@ -175,8 +177,13 @@ pub struct ContentDescriptor<'a> {
     pub schema: Value,
 }
 
-/// Appends a tool as a method object.
-fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
+/// Appends a tool as a method object. A safety that is a guess is left out: readers take it as declared.
+fn write_method(
+    tool: &[u8],
+    safety_is_guess: bool,
+    components: &mut Components,
+    out: &mut Vec<u8>,
+) {
     let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
@@ -201,9 +208,20 @@ fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
         result: ContentDescriptor { name: "result", description: None, required: None, schema },
         param_structure: if is_ordered { "either" } else { "by-name" },
         title: tool.title.as_deref(),
-        annotations: tool.annotations,
+        annotations: if safety_is_guess {
+            without_safety(tool.annotations)
+        } else {
+            Cow::Borrowed(tool.annotations)
+        },
     };
     json(out, &method);
+}
+
+fn without_safety(annotations: &RawValue) -> Cow<'_, RawValue> {
+    let mut members: serde_json::Map<String, Value> =
+        serde_json::from_str(annotations.get()).unwrap_or_default();
+    members.retain(|hint, _| !matches!(hint.as_str(), "readOnlyHint" | "destructiveHint"));
+    serde_json::value::to_raw_value(&members).map_or(Cow::Borrowed(annotations), Cow::Owned)
 }
 
 /// Returns the first paragraph in one line, and whether there are more.

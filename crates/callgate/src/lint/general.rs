@@ -43,6 +43,7 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
         Finding::MissingSection(_) => (Level::Warning, "missing-section"),
         Finding::InvalidMask(..) => (Level::Warning, "no-mask"),
         Finding::UnknownUpstream(_) => (Level::Warning, "no-upstream"),
+        Finding::GuessedSafety => (Level::Note, "guessed-safety"),
         Finding::RenamedParam { .. } => (Level::Note, "renamed-parameter"),
         Finding::HiddenRootUnion => (Level::Note, "hidden-root-union"),
         Finding::ReservedId => (Level::Note, "no-url"),

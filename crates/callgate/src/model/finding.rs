@@ -11,6 +11,9 @@ pub enum Finding {
     /// The method is declared neither read-only nor destructive.
     #[error("neither read-only nor destructive, so shown as destructive; declare one")]
     MissingSafety,
+    /// The safety is guessed.
+    #[error("the safety is guessed, so a failed call is never repeated; declare it")]
+    GuessedSafety,
     /// The annotations contradict the declared safety, or each other.
     #[error("the annotations contradict the safety, which takes precedence; remove them")]
     SafetyConflict,

@@ -40,12 +40,15 @@ pub struct Method {
     pub(crate) input: Input,
     pub(crate) output: Option<ValueType>,
     pub(crate) safety: Option<Safety>,
+    /// Whether the safety is guessed.
+    pub(crate) safety_is_guess: bool,
     pub(crate) annotations: Map<String, Value>,
     pub(crate) requirement: Requirement,
     pub(crate) upstream: Arc<str>,
     pub(crate) tool_name: Option<String>,
     pub(crate) remote_name: Option<Box<str>>,
     pub(crate) param_style: Option<ParamStyle>,
+    pub(crate) is_unchecked: bool,
 }
 
 /// Id of a method, such as `cache.rebuild`: 1 to 255 characters, without control characters and outer white
@@ -184,12 +187,14 @@ impl Method {
             input: Input::Params(Vec::new()),
             output: None,
             safety: None,
+            safety_is_guess: false,
             annotations: Map::new(),
             requirement: Requirement::default(),
             upstream: LOCAL.into(),
             tool_name: None,
             remote_name: None,
             param_style: None,
+            is_unchecked: false,
         }
     }
 
@@ -281,7 +286,14 @@ impl Method {
 
     /// Sets whether calls have side effects.
     pub fn safety(mut self, safety: Safety) -> Self {
-        self.safety = Some(safety);
+        (self.safety, self.safety_is_guess) = (Some(safety), false);
+        self
+    }
+
+    /// Sets a guess whether calls have side effects. Clients see it, but a call is never repeated because of
+    /// it.
+    pub fn guessed_safety(mut self, guess: Safety) -> Self {
+        (self.safety, self.safety_is_guess) = (Some(guess), true);
         self
     }
 
@@ -322,6 +334,12 @@ impl Method {
     /// Sets the name that a service has for the method, if it differs from the id.
     pub fn remote_name(mut self, name: impl Into<Box<str>>) -> Self {
         self.remote_name = Some(name.into());
+        self
+    }
+
+    /// Passes arguments on without checking them against their schema, which clients still see.
+    pub fn unchecked(mut self) -> Self {
+        self.is_unchecked = true;
         self
     }
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json as json_value};
 
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
 use crate::model::schema::validator::unchecked_patterns;
-use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise, types_of};
+use crate::model::schema::{NamedParam, Purpose, REST_PARAM, WIRE_NAME, normalise, types_of};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
@@ -39,7 +39,10 @@ pub(crate) struct SerializedTool {
     pub(crate) headers: Box<[HeaderParam]>,
     /// Check schema, if it differs from the advertised one.
     pub(crate) check: Option<Box<[u8]>>,
+    /// Safety that clients see.
     pub(crate) safety: Safety,
+    /// Safety of calls. A guess counts as destructive.
+    pub(crate) call_safety: Safety,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -49,7 +52,10 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
         return Err(DefinitionError::Reserved(method.id.to_string()));
     }
     let mut findings = Vec::new();
-    let (input, check) = input_schemas(method, types, &mut findings)?;
+    let (input, mut check) = input_schemas(method, types, &mut findings)?;
+    if method.is_unchecked {
+        check = Some(Cow::Owned(unchecked(check.as_deref().unwrap_or(&input))));
+    }
     let headers = header::params(&input)?;
     let output = output_schema(method, types)?;
     let mut bytes = Vec::new();
@@ -75,7 +81,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     }
     let output_end = mark(out)?;
     out.extend_from_slice(b",\"annotations\":");
-    let safety = write_annotations(method, out, &mut findings);
+    let (safety, call_safety) = write_annotations(method, out, &mut findings);
     out.push(b'}');
     if RESERVED_IDS.contains(&method.id.as_str()) {
         findings.push(Finding::ReservedId);
@@ -88,6 +94,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
         headers,
         check: check.map(|check| check.to_string().into_bytes().into()),
         safety,
+        call_safety,
         findings,
     })
 }
@@ -143,6 +150,17 @@ fn input_schemas<'m>(
     let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
     let check = check.filter(|check| *check != advertised);
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
+}
+
+/// Returns a check schema that accepts all arguments, with the parameters that they are converted to.
+fn unchecked(check: &Value) -> Value {
+    let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let properties = properties.map(|(name, property)| {
+        let mut kept = property.as_object().cloned().unwrap_or_default();
+        kept.retain(|keyword, _| [WIRE_NAME, REST_PARAM, "default"].contains(&keyword.as_str()));
+        (name.clone(), Value::Object(kept))
+    });
+    json_value!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
 }
 
 /// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most
@@ -256,14 +274,20 @@ fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
         && !types.fields_in(ty).any(|field| is_unspecific(&field.ty))
 }
 
-/// Writes the annotations. Both hints are always present, and the declared safety overrides the
-/// annotations.
-fn write_annotations(method: &Method, out: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Safety {
+/// Writes the annotations. Both hints are always present. The declared safety overrides the annotations,
+/// which override a guess. Returns the safety that clients see, and that of calls.
+fn write_annotations(
+    method: &Method,
+    out: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) -> (Safety, Safety) {
     let hinted = hinted_safety(&method.annotations, findings);
-    let safety = method.safety.or(hinted).unwrap_or_else(|| {
-        findings.push(Finding::MissingSafety);
-        Safety::Destructive
-    });
+    let declared = method.safety.filter(|_| !method.safety_is_guess).or(hinted);
+    let safety = declared.or(method.safety).unwrap_or(Safety::Destructive);
+    if declared.is_none() {
+        let is_guess = method.safety.is_some();
+        findings.push(if is_guess { Finding::GuessedSafety } else { Finding::MissingSafety });
+    }
     if hinted.is_some_and(|hinted| hinted != safety) {
         findings.push(Finding::SafetyConflict);
     }
@@ -275,7 +299,7 @@ fn write_annotations(method: &Method, out: &mut Vec<u8>, findings: &mut Vec<Find
         annotations.entry(key).or_insert_with(|| value.clone());
     }
     json(out, &annotations);
-    safety
+    (safety, declared.unwrap_or(Safety::Destructive))
 }
 
 fn hinted_safety(annotations: &Map<String, Value>, findings: &mut Vec<Finding>) -> Option<Safety> {

@@ -25,8 +25,8 @@ pub enum CallError {
     /// The tool does not exist or is not allowed.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// The method is not read-only, and the kind of request allows only read-only methods.
-    #[error("Tool '{0}' is not read-only")]
+    /// The method is not declared read-only, and the kind of request allows only read-only methods.
+    #[error("Tool '{0}' is not declared read-only")]
     NotReadOnly(String),
     /// The arguments are invalid; the method did not run.
     #[error(transparent)]

@@ -138,7 +138,7 @@ fn limits() -> ForwardLimits {
     }
 }
 
-fn methods() -> [Method; 2] {
+fn methods() -> [Method; 3] {
     let method = |id: &str| Method::new(id.parse().unwrap()).upstream("shop");
     [
         method("order.get")
@@ -148,6 +148,7 @@ fn methods() -> [Method; 2] {
         method("order.delete")
             .safety(Safety::Destructive)
             .param(Param::new("id", "int".parse().unwrap())),
+        method("order.find").guessed_safety(Safety::ReadOnly),
     ]
 }
 

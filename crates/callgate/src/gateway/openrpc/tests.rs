@@ -274,3 +274,13 @@ fn too_much_for_one_document_is_refused_and_says_where_to_look() {
     ]
     "#);
 }
+
+/// Another server that imports the document would repeat calls because of it.
+#[test]
+fn a_guessed_safety_is_not_in_the_document() {
+    let guess = Method::new("b".parse().unwrap()).guessed_safety(Safety::ReadOnly);
+    let document = document_of([method("a"), guess], &Types::default());
+    let annotations = |at: usize| document["methods"][at]["x-annotations"].clone();
+    assert_eq!(annotations(0), json!({"readOnlyHint": true, "destructiveHint": false}));
+    assert_eq!(annotations(1), json!({}));
+}

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use callgate::forward::CallOutcome;
 use serde_json::json;
 
@@ -31,6 +33,22 @@ async fn a_destructive_request_is_not_retried() {
     let app = App::new(&fake.url("/rpc"));
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 500);
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_guess_allows_no_second_sending() {
+    let fake = FakeService::start(|_| FakeResponse::close()).await;
+    let app = App::new(&fake.url("/rpc"));
+    let (text, is_error) = app.text("order_find", json!({})).await;
+    assert!(is_error && text.contains("It may have run: check before you try again."), "{text}");
+    assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
+    // A proxy may repeat a GET.
+    let query = "%7B%22jsonrpc%22:%222.0%22,%22method%22:%22order.find%22,%22id%22:1%7D";
+    let path = format!("/mcp/tools/order.find?query={query}");
+    let get = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+    let (status, reply) = app.send(get).await;
+    assert_eq!((status, &reply["error"]["code"]), (405, &json!(-32600)), "{reply}");
+    assert_eq!(fake.log.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -256,7 +256,7 @@ async fn raw_request_answers_a_message_or_a_batch() {
     for destructive in [call("content_article_delete"), modern] {
         let reply = app.get("admin", &raw(&destructive)).await;
         assert_eq!(code(&reply), (405, -32600), "{}", reply.text);
-        assert!(reply.text.contains("Tool 'content_article_delete' is not read-only"));
+        assert!(reply.text.contains("Tool 'content_article_delete' is not declared read-only"));
     }
     assert_eq!(code(&app.get("reader", "/?rawRequest=%7B").await), (400, -32700));
 }

@@ -1,0 +1,30 @@
+//! Examples of parameters that the schema of the same tool refuses.
+
+use serde_json::{Map, Value};
+
+use crate::model::schema::validator::compile;
+
+/// Returns the parameters of `advertised` with an example that `check` refuses. Both are schemas of all
+/// arguments; they may be the same.
+pub fn refused_examples<'a>(check: &Value, advertised: &'a Value) -> Vec<&'a str> {
+    let properties = advertised.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let mut examples = properties
+        .filter_map(|(name, property)| Some((name, property.get("examples")?.as_array()?)))
+        .peekable();
+    if examples.peek().is_none() {
+        return Vec::new();
+    }
+    // Each example is checked on its own.
+    let mut alone = check.clone();
+    if let Value::Object(members) = &mut alone {
+        members.shift_remove("required");
+    }
+    let Ok(validator) = compile(&alone) else { return Vec::new() };
+    let is_refused = |name: &String, example: &Value| {
+        let arguments = Map::from_iter([(name.clone(), example.clone())]);
+        !validator.is_valid(&Value::Object(arguments))
+    };
+    let refused =
+        examples.filter(|(name, all)| all.iter().any(|example| is_refused(name, example)));
+    refused.map(|(name, _)| name.as_str()).collect()
+}
