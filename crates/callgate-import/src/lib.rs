@@ -8,6 +8,7 @@
 mod hint;
 mod limits;
 mod text;
+mod yaml;
 
 mod needs;
 mod schema;

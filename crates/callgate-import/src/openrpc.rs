@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::hint::hinted;
 use crate::source::{Refusal, Source};
+use crate::yaml;
 use method::Reader;
 use references::References;
 
@@ -34,10 +35,18 @@ pub struct ReadOptions<'a> {
     pub external: &'a [ExternalFile],
 }
 
+/// Parses a document in JSON, or in YAML if it does not begin like JSON.
+fn parse(text: &str) -> anyhow::Result<Value> {
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with(['{', '[']) || text.trim().is_empty() {
+        return serde_json::from_str(text).context("the document is not JSON");
+    }
+    yaml::parse(text).context("the document is not YAML")
+}
+
 /// Reads a document.
 pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
-    let text = text.trim_start_matches('\u{feff}');
-    let mut document: Value = serde_json::from_str(text).context("the document is not JSON")?;
+    let mut document = parse(text)?;
     let unused = external::embed(&mut document, options.external);
     let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
         return Err(hinted(
@@ -63,6 +72,10 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     source.notes.extend(unused.into_iter().map(note));
     let reader = Reader { references: References { document: &document } };
     for (number, method) in methods.iter().enumerate() {
+        // The service's own description, of which Callgate makes its own.
+        if reader.name(method).as_deref() == Some("rpc.discover") {
+            continue;
+        }
         let read = reader.read(method).map(|(proposal, note)| {
             source.notes.extend(note);
             proposal

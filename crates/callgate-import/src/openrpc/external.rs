@@ -38,8 +38,8 @@ impl ExternalFile {
     /// Reads the file.
     pub fn read((name, file): &Reference) -> anyhow::Result<Self> {
         let text = read_file(Path::new(file))?;
-        let shown = || format!("`--reference`: `{}` is not JSON", file.display());
-        Ok(Self { name: name.clone(), document: serde_json::from_str(&text).with_context(shown)? })
+        let shown = || format!("`--reference`: `{}`", file.display());
+        Ok(Self { name: name.clone(), document: super::parse(&text).with_context(shown)? })
     }
 
     /// Returns a reference to a part of the embedded file.

@@ -3,6 +3,7 @@
 use callgate::forward::Target;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::service::{Attempts, GET_DOCUMENT, Service};
 
@@ -19,7 +20,7 @@ impl DocumentRequest {
     /// Returns both requests, the likelier one for a URL first.
     pub fn both(target: &Target) -> [Self; 2] {
         let path = target.path().to_ascii_lowercase();
-        if [".json", ".openrpc"].iter().any(|end| path.ends_with(end)) {
+        if [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end)) {
             return [Self::Get, Self::Discover];
         }
         [Self::Discover, Self::Get]
@@ -54,6 +55,13 @@ fn check(text: &str) -> Result<(), &'static str> {
         return Ok(());
     }
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let is_yaml = || {
+        let document = super::parse(text).ok();
+        document.is_some_and(|document| document.get("openrpc").is_some_and(Value::is_string))
+    };
+    if !is_json && is_yaml() {
+        return Ok(());
+    }
     Err(if is_json {
         "the reply is JSON, but not an OpenRPC document"
     } else {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{document, reading, registry, with_components};
+use crate::fake::FakeService;
 
 fn with_params(params: &Value) -> Value {
     json!({"name": "m", "params": params, "result": {"name": "r", "schema": {"type": "string"}}})
@@ -324,7 +325,57 @@ fn an_external_reference_is_read_from_a_given_file() {
     dir.write("types.json", "{");
     let wrong = dir.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
     let talk = wrong.failure().1;
-    assert!(talk.starts_with("callgate: `--reference`: `types.json` is not JSON: "), "{talk}");
+    let problem = "callgate: `--reference`: `types.json`: the document is not JSON: ";
+    assert!(talk.starts_with(problem), "{talk}");
+}
+
+#[test]
+fn a_document_in_yaml_is_read_from_files_and_services() {
+    let yaml = "\
+# Pets
+openrpc: 1.3.2
+info: {title: Pets, version: 1.0}
+x-id: &id
+  name: id
+  required: true
+  schema: {$ref: 'types.yaml#/Id'}
+methods:
+- name: pet.get
+  summary: >
+    Returns
+    a pet.
+  paramStructure: by-name
+  params: [*id]
+  result: {name: pet, schema: {type: object}}
+- name: pet.feed
+  params: [*id, {name: no, schema: {type: string, enum: [on, off]}}]
+  result: {name: ok, schema: {type: boolean}}
+";
+    let service = FakeService::start(move |request| {
+        let is_document = request.http_method() == "GET";
+        if is_document { (200, yaml.to_owned()) } else { (404, String::new()) }
+    });
+    let mut imported = Vec::new();
+    for source in ["pets.yaml", &service.url("/pets.yaml"), &service.url("/pets")] {
+        let dir = registry();
+        dir.write("pets.yaml", yaml);
+        dir.write("types.yaml", "Id: {type: integer, minimum: 1}\n");
+        dir.ok(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
+        imported.push(dir.exported());
+    }
+    let [file, url, other_url] = imported.as_slice() else { panic!() };
+    assert_eq!((file, file), (url, other_url));
+    assert_eq!(file["pet.get"]["description"], "Returns a pet.");
+    let properties = &file["pet.feed"]["input_schema"]["properties"];
+    assert_eq!(properties["id"], json!({"type": "integer", "minimum": 1}));
+    assert_eq!(properties["no"]["enum"], json!(["on", "off"]), "not booleans");
+    let dir = registry();
+    dir.write("wrong.yaml", "openrpc: 1.3.2\nmethods:\n- name: a\n  name: b\n");
+    let told = dir.run(&["import", "openrpc", "wrong.yaml"]).failure().1;
+    assert_eq!(
+        told,
+        "callgate: `wrong.yaml`: the document is not YAML: line 4: the key `name` occurs twice\n"
+    );
 }
 
 #[test]
