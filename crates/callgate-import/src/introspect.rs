@@ -82,64 +82,114 @@ async fn describe(
     names: Vec<String>,
     source: &mut Source,
 ) -> anyhow::Result<()> {
-    let has = |method: &str| names.iter().any(|name| name == method);
-    // Some services do not list methods of `system.` that they have.
-    let (has_signatures, has_help) = if has(LIST) {
-        (has(SIGNATURE), has(HELP))
-    } else {
-        (answers(service, SIGNATURE, &names).await?, answers(service, HELP, &names).await?)
-    };
+    let mut signatures = Describer::new(SIGNATURE, &names);
+    let mut help = Describer::new(HELP, &names);
     for name in names {
         if NEVER_TOOLS.contains(&name.as_str()) {
             let reason = "it describes or calls other methods, and is never a tool";
             source.add(Err(Refusal::new(name, reason)))?;
             continue;
         }
-        let signature =
-            if has_signatures { ask_about(service, SIGNATURE, &name).await? } else { None };
-        let help = if has_help { ask_about(service, HELP, &name).await? } else { None };
+        let signature = signatures.describe(service, &name).await?;
+        let text = help.describe(service, &name).await?;
+        let mut unknown = Vec::new();
+        if signature.is_refused {
+            unknown.push("input_schema");
+        }
+        if text.is_refused {
+            // The safety is guessed from the description.
+            unknown.extend(["description", "safety"]);
+        }
         let row = MethodRow {
             rpc_method: name,
-            description: help.and_then(help_text),
+            description: text.reply.and_then(help_text),
             exposed: Some("1".to_owned()),
             params_by: Some(ParamStyle::Positional.as_str().to_owned()),
-            input_schema: Some(signature::input_schema(signature.as_ref()).to_string()),
+            input_schema: Some(signature::input_schema(signature.reply.as_ref()).to_string()),
             ..MethodRow::default()
         };
-        source.add(Ok(Proposal::new(row, None)))?;
+        source.add(Ok(Proposal { unknown, ..Proposal::new(row, None) }))?;
     }
+    source.notes.extend(signatures.note("signature"));
+    source.notes.extend(help.note("help"));
     Ok(())
 }
 
-/// Returns `true` if the service has a method that it may not list.
-async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::Result<bool> {
-    match names.first() {
-        Some(name) => Ok(ask_about(service, method, name).await?.is_some()),
-        None => Ok(false),
-    }
+/// A method that describes other methods.
+#[derive(Debug)]
+struct Describer {
+    method: &'static str,
+    /// Whether the service lists it. Some services do not list methods of `system.` that they have.
+    is_listed: bool,
+    /// Whether the service may have it.
+    is_offered: bool,
+    described: usize,
+    refused: usize,
+    /// Reason of the first refusal.
+    refusal: String,
 }
 
-/// Calls `method` with a method's name; `None` if the service has no information about it.
-async fn ask_about(service: &Service, method: &str, name: &str) -> anyhow::Result<Option<Value>> {
-    match service.ask(method, &[json!(name)]).await {
-        Ok(reply) => Ok(serde_json::from_str(reply.get()).ok()),
-        Err(QueryError::Rpc(error))
-            if error.code == INVALID_PARAMS || is_unknown_method(&error) =>
-        {
-            Ok(None)
+/// A description of a method.
+#[derive(Debug, Default)]
+struct Described {
+    /// `None` if the service has no information about the method.
+    reply: Option<Value>,
+    is_refused: bool,
+}
+
+impl Describer {
+    fn new(method: &'static str, names: &[String]) -> Self {
+        let has = |method: &str| names.iter().any(|name| name == method);
+        Self {
+            method,
+            is_listed: has(method),
+            is_offered: has(method) || !has(LIST),
+            described: 0,
+            refused: 0,
+            refusal: String::new(),
         }
-        // A temporary failure must not remove a known description.
-        Err(QueryError::Rpc(error)) => Err(hinted(
+    }
+
+    /// Asks for a description. If the service refused the first one, it is not asked for others.
+    async fn describe(&mut self, service: &Service, name: &str) -> anyhow::Result<Described> {
+        if !self.is_offered {
+            return Ok(Described::default());
+        }
+        if self.refused > 0 && self.described == 0 {
+            self.refused += 1;
+            return Ok(Described { is_refused: true, ..Described::default() });
+        }
+        match service.ask(self.method, &[json!(name)]).await {
+            Ok(reply) => {
+                self.described += 1;
+                let reply = serde_json::from_str(reply.get()).ok();
+                Ok(Described { reply, is_refused: false })
+            }
+            Err(QueryError::Rpc(error))
+                if error.code == INVALID_PARAMS || is_unknown_method(&error) =>
+            {
+                self.is_offered = self.is_listed || self.described > 0;
+                Ok(Described::default())
+            }
+            Err(error @ (QueryError::Rpc(_) | QueryError::Failed { status: Some(_), .. })) => {
+                if self.refused == 0 {
+                    self.refusal = shortened_message(&error.to_string());
+                }
+                self.refused += 1;
+                Ok(Described { is_refused: true, ..Described::default() })
+            }
+            Err(error) => bail!("{}: {} of `{name}`: {error}", service.target(), self.method),
+        }
+    }
+
+    fn note(&self, what: &str) -> Option<String> {
+        (self.refused > 0).then(|| {
             format!(
-                "{}: {}",
-                service.target(),
-                shortened_message(&format!("{method} of `{name}`: {error}"))
-            ),
-            "try again; if the error persists, write a manifest and import it",
-        )),
-        Err(error @ QueryError::Failed { .. }) => {
-            bail!("{}: {method} of `{name}`: {error}", service.target())
-        }
+                "note: {} of {} methods was refused: {}; new methods are imported without their {what}, and \
+                 others keep it",
+                self.method, self.refused, self.refusal
+            )
+        })
     }
 }
 

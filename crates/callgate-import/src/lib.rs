@@ -36,7 +36,9 @@ pub mod watch;
 pub use description::Description;
 pub use hint::{Hinted, hinted};
 pub use needs::{Needs, NeedsByKey};
-pub use plan::{Added, Detail, Line, Plan, Report, guessed, preview, write};
+pub use plan::{
+    Added, Detail, Guess, ImportedMethod, Line, Override, Plan, Report, preview, review, write,
+};
 pub use service::{Attempts, Service};
 pub use source::{ImportOptions, Needed, Proposal, Refusal, Selection, Source, UpstreamKeys};
 pub use text::{one_line, read_file, shortened};

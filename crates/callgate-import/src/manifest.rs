@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use callgate::Mask;
-use callgate::model::{ParamStyle, Safety};
-use callgate_registry::{DEFAULT_UPSTREAM, MethodRow, Overlay, TypeRow};
+use callgate::model::ParamStyle;
+use callgate_registry::{DEFAULT_UPSTREAM, GUESSED, MethodRow, Overlay, TypeRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -155,8 +155,38 @@ pub(crate) enum ManifestSafety {
     ReadOnly,
     /// Calls change something.
     Destructive,
+    /// Guessed and not approved: calls seem to change nothing.
+    GuessedReadOnly,
+    /// Guessed and not approved: calls seem to change something.
+    GuessedDestructive,
     /// Not known and not guessed: shown as destructive.
     Unknown,
+}
+
+impl ManifestSafety {
+    const ALL: [Self; 5] = [
+        Self::ReadOnly,
+        Self::Destructive,
+        Self::GuessedReadOnly,
+        Self::GuessedDestructive,
+        Self::Unknown,
+    ];
+
+    /// Returns the value of the column.
+    fn column(self) -> Option<&'static str> {
+        match self {
+            Self::ReadOnly => Some("read_only"),
+            Self::Destructive => Some("destructive"),
+            Self::GuessedReadOnly => Some("guessed_read_only"),
+            Self::GuessedDestructive => Some("guessed_destructive"),
+            Self::Unknown => None,
+        }
+    }
+
+    /// Parses a value of the column.
+    pub(crate) fn of_column(column: Option<&str>) -> Option<Self> {
+        Self::ALL.into_iter().find(|safety| safety.column() == column)
+    }
 }
 
 /// Mask that callers need on a section.
@@ -220,7 +250,7 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
         }
         let upstream = method.upstream.take().or_else(|| manifest.upstream.clone());
         let proposal = proposal(method, DEFAULT_UPSTREAM);
-        let safety = proposal.row.safety.filter(|_| !proposal.safety_is_guess);
+        let safety = proposal.row.safety.filter(|safety| !safety.starts_with(GUESSED));
         overlay.methods.push(MethodRow { safety, upstream, ..proposal.row });
     }
     overlay.types = manifest.types.into_iter().map(type_row).collect();
@@ -287,9 +317,10 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         .sections
         .map(|sections| sections.into_iter().map(|(ident, mask)| (ident, needed(mask))).collect());
     let proposal = match method.safety {
-        Some(ManifestSafety::ReadOnly) => Proposal::new(row, Some(Safety::ReadOnly)),
-        Some(ManifestSafety::Destructive) => Proposal::new(row, Some(Safety::Destructive)),
-        Some(ManifestSafety::Unknown) => Proposal { row, ..Proposal::default() },
+        Some(safety) => {
+            let safety = safety.column().map(ToOwned::to_owned);
+            Proposal { row: MethodRow { safety, ..row }, ..Proposal::default() }
+        }
         None => Proposal::new(row, None),
     };
     Proposal { needs, ..proposal.hide(hidden) }

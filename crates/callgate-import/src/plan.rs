@@ -4,6 +4,7 @@ mod access;
 pub(crate) mod columns;
 mod merge;
 mod needs;
+mod overrides;
 mod report;
 mod written;
 
@@ -24,6 +25,7 @@ use merge::{Merged, Registry, case_conflict};
 use needs::{kind, masks};
 use written::Written;
 
+pub use overrides::{ImportedMethod, Override};
 pub use report::{Detail, Line, Report};
 
 /// Number of attempts if others write to the registry at the same time, such as the imports of a server that starts.
@@ -64,21 +66,26 @@ pub async fn write(
     Err(StoreError::Conflict.into())
 }
 
-/// Returns the rows whose safety is a guess of an import.
-pub async fn guessed<'a>(
+/// Returns the methods of a source whose safety is a guess that nobody has approved, read-only ones first.
+pub async fn review(
+    source: &Source,
     store: &Arc<SqlStore>,
-    rows: impl IntoIterator<Item = &'a MethodRow>,
-) -> anyhow::Result<Vec<&'a MethodRow>> {
-    let notes = store.imports().await?;
-    let key = |note: &'_ ImportRow| (note.upstream.clone(), note.rpc_method.clone());
-    let notes: HashMap<_, _> = notes.iter().map(|note| (key(note), note)).collect();
-    let is_guess = |row: &&MethodRow| {
-        let note = notes.get(&(row.upstream_name().to_owned(), row.rpc_method.clone()));
-        note.map(|note| Written::parse(note)).is_some_and(|written| {
-            written.safety_is_guess && written.get("safety") == normalized(row).safety.as_deref()
-        })
-    };
-    Ok(rows.into_iter().filter(is_guess).collect())
+    options: &ImportOptions,
+) -> anyhow::Result<Vec<Guess>> {
+    let mut guesses = Plan::read(store, source, options).await?.guesses;
+    guesses.sort_by(|a, b| (&b.safety, &a.id).cmp(&(&a.safety, &b.id)));
+    Ok(guesses)
+}
+
+/// A method whose safety is a guess.
+#[derive(Debug)]
+pub struct Guess {
+    /// Id of the method.
+    pub id: String,
+    /// `read_only` or `destructive`.
+    pub safety: String,
+    /// First line of the description.
+    pub description: String,
 }
 
 /// The changes that an import makes.
@@ -98,6 +105,8 @@ pub struct Plan {
     pub refused: Vec<Refusal>,
     unchanged: usize,
     not_selected: usize,
+    /// Methods whose safety is a guess.
+    guesses: Vec<Guess>,
     notes: Vec<String>,
     import: Import,
 }
@@ -108,8 +117,6 @@ pub struct Added {
     /// The row to write.
     pub row: MethodRow,
     needs: Needs,
-    /// If set, the safety is guessed.
-    pub safety_is_guess: bool,
 }
 
 #[derive(Debug)]
@@ -165,7 +172,9 @@ impl Plan {
             }
             match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
                 // The id was not in `seen` before.
-                first if std::ptr::eq(first, id) => plan.propose(source, proposal, &registry),
+                first if std::ptr::eq(first, id) => {
+                    plan.propose(source, proposal, &registry, options);
+                }
                 first if first == id => {
                     plan.refuse(id, "another method of the source has the same name".to_owned());
                 }
@@ -215,7 +224,13 @@ impl Plan {
     }
 
     /// Plans the import of one method.
-    fn propose(&mut self, source: &Source, proposal: &Proposal, registry: &Registry<'_>) {
+    fn propose(
+        &mut self,
+        source: &Source,
+        proposal: &Proposal,
+        registry: &Registry<'_>,
+        options: &ImportOptions,
+    ) {
         let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
         let row = registry.methods.get(id).filter(|row| row.upstream_name() == upstream);
         let last = registry.written.get(&(upstream, id)).copied().filter(|_| row.is_some());
@@ -226,10 +241,18 @@ impl Plan {
             let reason = format!("all columns, since {} describes more", last.source);
             return self.kept.push(Refusal::new(id, reason));
         }
-        let merged = match registry.merge(source, proposal, last) {
+        let mut merged = match registry.merge(source, proposal, last) {
             Ok(merged) => merged,
             Err(reason) => return self.refuse(id, reason),
         };
+        if let (Some(safety), true) = merged.row.safety_or_guess() {
+            let text = merged.row.description.as_deref().and_then(|text| text.lines().next());
+            let description = text.unwrap_or_default().to_owned();
+            self.guesses.push(Guess { id: id.to_owned(), safety: safety.to_owned(), description });
+            if options.approves_guesses {
+                merged.approve_guess();
+            }
+        }
         if let Some(reason) = proposal.hidden
             && merged.row.exposed.as_deref() == Some("0")
         {
@@ -258,7 +281,7 @@ impl Plan {
             self.changed.push(Changed { id: id.to_owned(), fields: changes });
         } else {
             let needs = needs.unwrap_or_default();
-            self.added.push(Added { row: new, needs, safety_is_guess: proposal.safety_is_guess });
+            self.added.push(Added { row: new, needs });
         }
     }
 

@@ -6,8 +6,11 @@ mod selection;
 use std::collections::BTreeSet;
 
 use callgate::Mask;
+use callgate::internal::refused_examples;
 use callgate::model::Safety;
-use callgate_registry::{ImportGrant, MethodRow, RoleRow, SectionRow, TypeRow, UserRow, check};
+use callgate_registry::{
+    GUESSED, ImportGrant, MethodRow, RoleRow, SectionRow, TypeRow, UserRow, check,
+};
 use serde_json::Value;
 
 use crate::limits::{Budget, MAX_METHOD_BYTES, method_bytes, type_bytes};
@@ -28,6 +31,8 @@ pub struct ImportOptions {
     pub no_output_schemas: bool,
     /// Deletes methods that the source no longer has, instead of hiding them.
     pub prune: bool,
+    /// Declares the safety of methods where it is a guess.
+    pub approves_guesses: bool,
 }
 
 /// The methods that a source describes.
@@ -129,6 +134,7 @@ impl Source {
 
     /// Applies options to all methods. An invalid output schema is dropped, since the method works without it.
     pub fn apply_options(&mut self, options: &ImportOptions) {
+        self.note_refused_examples(&options.selection);
         for method in &mut self.methods {
             method.add_sections(&options.sections, self.states_access);
             let row = &mut method.row;
@@ -149,6 +155,43 @@ impl Source {
     }
 }
 
+/// Maximum number of methods in a note.
+const MAX_NOTED: usize = 3;
+
+impl Source {
+    /// Notes the methods whose schema refuses an example of the same source.
+    fn note_refused_examples(&mut self, selection: &Selection) {
+        let mut refused: Vec<String> = Vec::new();
+        for row in self
+            .methods
+            .iter()
+            .map(|method| &method.row)
+            .filter(|row| selection.has(&row.rpc_method))
+        {
+            let schema: Value = row
+                .input_schema
+                .as_deref()
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default();
+            if let Some(param) = refused_examples(&schema, &schema).first() {
+                refused.push(format!("`{param}` of `{}`", row.rpc_method));
+            }
+        }
+        let more = refused.len().saturating_sub(MAX_NOTED);
+        refused.truncate(MAX_NOTED);
+        if more > 0 {
+            refused.push(format!("and {more} more methods"));
+        }
+        if !refused.is_empty() {
+            self.notes.push(format!(
+                "note: the source contradicts itself: its schemas refuse its examples of {}; `callgate lint` \
+                 lists them, and `callgate method set ID --unchecked` stops checking the arguments of a method",
+                refused.join(", ")
+            ));
+        }
+    }
+}
+
 /// A method that a source proposes.
 #[derive(Debug, Default)]
 pub struct Proposal {
@@ -158,8 +201,8 @@ pub struct Proposal {
     pub(crate) needs: Option<Vec<(String, Needed)>>,
     /// If set, `needs` combines those of the source and of the command line.
     pub(crate) has_combined_needs: bool,
-    /// If set, the safety is guessed from the name and the description.
-    pub(crate) safety_is_guess: bool,
+    /// Columns that the source failed to describe. Those of a method that was imported before stay.
+    pub(crate) unknown: Vec<&'static str>,
     /// Why the method is not exposed as a tool.
     pub(crate) hidden: Option<&'static str>,
 }
@@ -170,8 +213,11 @@ impl Proposal {
         let description = row.description.as_deref().unwrap_or_default();
         let guess =
             if safety.is_none() { safety::guess(&row.rpc_method, description) } else { None };
-        row.safety = safety.or(guess).map(|safety| safety.as_str().to_owned());
-        Self { row, safety_is_guess: guess.is_some(), ..Self::default() }
+        row.safety = match (safety, guess) {
+            (Some(safety), _) => Some(safety.as_str().to_owned()),
+            (None, guess) => guess.map(|guess| format!("{GUESSED}{}", guess.as_str())),
+        };
+        Self { row, ..Self::default() }
     }
 
     /// Hides the method if there is a reason to.

@@ -97,6 +97,13 @@ impl MethodColumn {
     }
 }
 
+/// Prefix of a guess in the column `safety`, such as `guessed_read_only`. An import wrote it, and nobody has
+/// confirmed it.
+pub const GUESSED: &str = "guessed_";
+
+/// Key of the column `annotations`. If it is `false`, arguments are not checked. Clients do not see it.
+pub const CHECK_ARGUMENTS: &str = "checkArguments";
+
 /// Upstream of rows without one.
 pub const DEFAULT_UPSTREAM: &str = "default";
 
@@ -104,6 +111,15 @@ impl MethodRow {
     /// Returns the name of the upstream.
     pub fn upstream_name(&self) -> &str {
         present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
+    }
+
+    /// Returns the safety without the mark of a guess, and whether it is one.
+    pub fn safety_or_guess(&self) -> (Option<&str>, bool) {
+        let safety = present(self.safety.as_deref());
+        match safety.and_then(|safety| safety.strip_prefix(GUESSED)) {
+            Some(guess) => (Some(guess), true),
+            None => (safety, false),
+        }
     }
 
     /// Returns the columns in the order in which rows are read and written.

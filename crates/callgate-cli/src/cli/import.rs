@@ -184,6 +184,15 @@ impl From<DrupalDescription> for drupal::Module {
     }
 }
 
+/// What `--review` does with guesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Review {
+    /// Lists them
+    List,
+    /// Declares them
+    Approve,
+}
+
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
     /// Upstream that runs the methods [default: that of the manifest, or `default`]
@@ -209,6 +218,11 @@ pub(crate) struct ImportOptions {
     /// Print the changes without writing them
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// List the methods whose safety is a guess, and write nothing; `--review=approve` imports the methods and
+    /// declares the guesses
+    #[arg(long, value_name = "ACTION", num_args = 0..=1, require_equals = true,
+        default_missing_value = "list", conflicts_with_all = ["dry_run", "watch"])]
+    pub(crate) review: Option<Review>,
     /// Repeat the import until Ctrl-C, by default every 30 seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
         default_missing_value = "30", value_parser = clap::value_parser!(u32).range(1..=86_400))]
@@ -223,6 +237,7 @@ impl ImportOptions {
             sections: self.sections.clone(),
             no_output_schemas: self.no_output_schemas,
             prune: self.prune,
+            approves_guesses: self.review == Some(Review::Approve),
         }
     }
 }

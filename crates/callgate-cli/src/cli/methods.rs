@@ -2,6 +2,7 @@
 
 use callgate::Mask;
 use callgate::lint::ClientProfile;
+use callgate_registry::MethodRow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
@@ -47,6 +48,10 @@ pub(crate) enum MethodCommand {
         /// Remove all sections: every caller may call the method
         #[arg(long, conflicts_with = "sections")]
         no_sections: bool,
+        /// Take back a change by hand: sets the column to the value of the last import; may be repeated
+        #[arg(long, value_name = "COLUMN", value_parser = reset_columns(),
+            conflicts_with_all = ["sections", "no_sections"])]
+        reset: Vec<String>,
     },
     /// Remove a method
     #[command(after_long_help = "Example:\n  callgate method remove user.get")]
@@ -105,6 +110,18 @@ pub(crate) struct MethodFields {
     /// Serve the method as a tool
     #[arg(long)]
     pub(crate) exposed: bool,
+    /// Pass arguments on without checking them against the schema, which clients still see
+    #[arg(long, conflicts_with_all = ["checked", "annotations"])]
+    pub(crate) unchecked: bool,
+    /// Check arguments against the schema
+    #[arg(long, conflicts_with = "annotations")]
+    pub(crate) checked: bool,
+}
+
+/// Returns a parser of the columns that imports write.
+fn reset_columns() -> PossibleValuesParser {
+    let columns = MethodRow::COLUMNS.iter().map(|column| column.name);
+    PossibleValuesParser::new(columns.filter(|column| *column != "upstream"))
 }
 
 #[derive(Debug, Args)]

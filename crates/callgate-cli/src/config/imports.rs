@@ -67,9 +67,9 @@ impl ImportTable {
     fn resolved(self) -> anyhow::Result<Repeated> {
         let import = Import::read(&self.arguments)?;
         let options = import.options();
-        if options.dry_run || options.watch.is_some() {
+        if options.dry_run || options.watch.is_some() || options.review.is_some() {
             return Err(hinted(
-                "`arguments` has `--dry-run` or `--watch`",
+                "`arguments` has `--dry-run`, `--watch` or `--review`",
                 "use `policy = \"show\"` and `every_seconds` instead",
             ));
         }

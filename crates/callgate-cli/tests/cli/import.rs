@@ -5,9 +5,11 @@ mod festi;
 mod introspect;
 mod manifest;
 mod openrpc;
+mod overrides;
 mod php;
 mod real;
 mod running;
+mod safety;
 
 use serde_json::{Value, json};
 
@@ -209,30 +211,6 @@ fn a_section_without_a_mask_gets_one_by_safety() {
         let ran = dir.run(&["import", "openrpc", "openrpc.json", "--section", wrong]);
         assert_eq!(ran.failure().0, 2, "{wrong}");
     }
-}
-
-#[test]
-fn safety_is_guessed_and_never_read_only_if_unsure() {
-    let dir = registry();
-    let all = json!([
-        reading("pet.get", ""),
-        reading("pet.delete", ""),
-        reading("pet.feed", "Returns whether it ate."),
-        {"name": "pet.poke", "result": {"name": "ok"}, "x-annotations": {"readOnlyHint": true}},
-    ]);
-    let ran = dir.try_import(&document(&all), &[]);
-    assert!(ran.stderr().contains("the safety of 2 methods is a guess"), "{}", ran.stderr());
-    let methods = dir.exported();
-    let safety = |id: &str| methods[id]["safety"].as_str().unwrap().to_owned();
-    assert_eq!(
-        ["pet.get", "pet.delete", "pet.feed", "pet.poke"].map(safety),
-        ["read_only", "destructive", "unknown", "read_only"]
-    );
-    assert_eq!(dir.tool("pet.feed")["annotations"]["destructiveHint"], true);
-    let is_marked = |id: &str| dir.ok(&["method", "show", id]).contains("guessed by the import");
-    assert!(is_marked("pet.get") && is_marked("pet.delete") && !is_marked("pet.poke"));
-    dir.ok(&["method", "set", "pet.get", "--destructive"]);
-    assert!(!is_marked("pet.get"), "a person said it");
 }
 
 #[test]

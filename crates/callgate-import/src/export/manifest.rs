@@ -53,12 +53,9 @@ fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
     }
     let MethodRow { params, params_types, defaults, input_schema, output_schema, .. } = row;
     let upstream = row.upstream_name();
-    let safety = match row.safety.as_deref() {
-        Some("read_only") => ManifestSafety::ReadOnly,
-        Some("destructive") => ManifestSafety::Destructive,
-        None => ManifestSafety::Unknown,
-        Some(other) => anyhow::bail!("safety: `{other}`"),
-    };
+    let safety = row.safety.as_deref();
+    let safety = ManifestSafety::of_column(safety)
+        .with_context(|| format!("safety: `{}`", safety.unwrap_or_default()))?;
     let params_by = match row.params_by.as_deref() {
         None => None,
         Some("name") => Some(ParamsBy::Name),

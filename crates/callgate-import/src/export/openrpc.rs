@@ -155,7 +155,8 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
     if let Some(title) = &row.title {
         put("x-title", json!(title));
     }
-    if row.safety.is_none() {
+    // Readers take the hints as declared.
+    if matches!(row.safety_or_guess(), (None, _) | (_, true)) {
         tool.annotations.remove("readOnlyHint");
         tool.annotations.remove("destructiveHint");
     }

@@ -9,10 +9,15 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(|column| !matches!(column.name, "sections" | "upstream"))
 }
 
-/// Returns `true` if a value that a person has changed is kept. Parameters and results are the source's.
-pub(super) fn keeps_edits(column: &MethodColumn) -> bool {
-    matches!(column.name, "title" | "description" | "safety" | "annotations" | "exposed")
-        || keeps_names(column)
+/// Returns the columns that have one meaning together: a schema replaces parameters, and a change of one
+/// column is a change of all. Empty for columns that stand for themselves.
+pub(super) fn group(column: &str) -> &'static [&'static str] {
+    const GROUPS: [&[&str]; 3] = [
+        &["params", "params_types", "defaults", "input_schema"],
+        &["return_type", "output_schema"],
+        &["params_by"],
+    ];
+    GROUPS.into_iter().find(|group| group.contains(&column)).unwrap_or_default()
 }
 
 /// Returns `true` for names, which stay if the source has none.

@@ -6,7 +6,7 @@ use callgate::model::LOCAL;
 use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, ImportRow, MethodRow, check};
 
 use super::Difference;
-use super::columns::{columns, keeps_edits, keeps_names, normalized};
+use super::columns::{columns, group, keeps_names, normalized};
 use super::needs::{Kept, MergedNeeds, display, section_names};
 use super::written::Written;
 use crate::needs::{Needs, NeedsByKey};
@@ -22,6 +22,17 @@ pub(super) struct Registry<'a> {
     by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids, by the id in lower case.
     in_lower_case: HashMap<String, &'a str>,
+}
+
+impl Merged {
+    /// Declares a guessed safety. The note keeps the guess, so that later imports recognise the approval as a
+    /// change by hand.
+    pub(super) fn approve_guess(&mut self) {
+        let declared = self.row.safety_or_guess().0.map(ToOwned::to_owned);
+        let guess = std::mem::replace(&mut self.row.safety, declared.clone());
+        self.changes.retain(|(column, ..)| *column != "safety");
+        self.changes.push(("safety", guess, declared));
+    }
 }
 
 /// A method after an import.
@@ -73,7 +84,7 @@ impl<'a> Registry<'a> {
         }
         let last = last.map(Written::parse);
         let (mut row, mut changes, mut by_hand) = match old_row {
-            Some(row) => merge_columns(row, &proposal.row, last.as_ref()),
+            Some(row) => merge_columns(row, proposal, last.as_ref()),
             None => (new_row(&proposal.row), Vec::new(), Vec::new()),
         };
         // By the key before the import, which may change it.
@@ -99,7 +110,7 @@ impl<'a> Registry<'a> {
         Ok(Merged {
             row,
             needs: needs.new.clone(),
-            written: Written::new(proposal, needs),
+            written: Written::new(proposal, needs, last.as_ref()),
             changes,
             kept: by_hand.into_iter().chain(another).collect(),
         })
@@ -144,27 +155,43 @@ fn new_row(proposed: &MethodRow) -> MethodRow {
 /// changed, which stay.
 fn merge_columns(
     row: &MethodRow,
-    proposed: &MethodRow,
+    proposal: &Proposal,
     last: Option<&Written>,
 ) -> (MethodRow, Vec<Difference>, Vec<&'static str>) {
-    let (old_row, new_row, mut row) = (normalized(row), normalized(proposed), row.clone());
+    let (old_row, new_row, mut row) = (normalized(row), normalized(&proposal.row), row.clone());
     let (mut changes, mut by_hand) = (Vec::new(), Vec::new());
     for column in columns() {
         let (old, new) = (column.get(&old_row), column.get(&new_row));
-        if old == new || (new.is_none() && keeps_names(column)) {
+        let is_unknown = proposal.unknown.contains(&column.name);
+        if old == new || is_unknown || (new.is_none() && keeps_names(column)) {
             continue;
         }
-        // Values that no import wrote were set by hand.
-        let is_by_hand = match last {
-            Some(last) => old.as_deref() != last.get(column.name),
-            None => old.is_some(),
-        };
-        if is_by_hand && keeps_edits(column) {
-            by_hand.push(column.name);
+        if is_by_hand(column.name, &old_row, last) {
+            let is_approved_guess =
+                column.name == "safety" && new_row.safety_or_guess() == (old.as_deref(), true);
+            if !is_approved_guess {
+                by_hand.push(column.name);
+            }
         } else {
             column.get_mut(&mut row).clone_from(new);
             changes.push((column.name, old.clone(), new.clone()));
         }
     }
     (row, changes, by_hand)
+}
+
+/// Returns `true` if a person has changed a column since the last import. Parameters and results are the
+/// source's unless an import wrote them before; other values that no import wrote were set by hand.
+pub(super) fn is_by_hand(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
+    let value =
+        |name: &str| columns().find(|it| it.name == name).and_then(|it| it.get(row).as_deref());
+    match group(column) {
+        [] => value(column) != last.and_then(|last| last.get(column)),
+        group => last.is_some_and(|last| {
+            let is_changed = |column: &&str| {
+                last.recorded(column).is_some_and(|written| written.as_deref() != value(column))
+            };
+            group.iter().any(is_changed)
+        }),
+    }
 }

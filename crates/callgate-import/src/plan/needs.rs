@@ -83,7 +83,7 @@ impl MergedNeeds {
 /// Returns needs with masks. If the source states none, the mask of the registry stays, unless an import from
 /// the same kind of source wrote it and the method's safety demands more now.
 fn with_masks(needs: &[(String, Needed)], row: &MethodRow, old: &Needs, is_ours: bool) -> Needs {
-    let reads = row.safety.as_deref() == Some(Safety::ReadOnly.as_str());
+    let reads = row.safety_or_guess().0 == Some(Safety::ReadOnly.as_str());
     let by_safety = if reads { Mask::Read } else { Mask::Write }.value().to_string();
     let mut all = Needs::new();
     for (ident, needed) in needs {

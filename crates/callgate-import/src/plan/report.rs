@@ -166,8 +166,9 @@ impl Report {
         let row = normalized(&added.row);
         let (id, params) =
             (&row.rpc_method, params(row.input_schema.as_deref(), row.params.as_deref()));
-        let safety = row.safety.as_deref().unwrap_or("safety unknown");
-        let guessed = if added.safety_is_guess { " (guessed)" } else { "" };
+        let (safety, is_guess) = row.safety_or_guess();
+        let safety = safety.unwrap_or("safety unknown");
+        let guessed = if is_guess { " (guessed)" } else { "" };
         let needs = display(&added.needs).map(|needs| format!(", {needs}")).unwrap_or_default();
         let hidden = if row.exposed.as_deref() == Some("0") { ", hidden" } else { "" };
         self.data(format_args!("+ {id}({params})  {safety}{guessed}{needs}{hidden}"));
@@ -259,11 +260,11 @@ impl Report {
             let _ = write!(counts, ", {} not selected", plan.not_selected);
         }
         self.data(counts);
-        let guesses = plan.added.iter().filter(|added| added.safety_is_guess).count();
+        let guesses = plan.added.iter().filter(|added| added.row.safety_or_guess().1).count();
         if guesses > 0 {
             self.note(format_args!(
-                "note: the safety of {guesses} methods is a guess; set it with `callgate method set ID \
-                 --read-only` or `--destructive`"
+                "note: the safety of {guesses} methods is a guess; `--review` lists and approves guesses, and \
+                 `callgate method set ID --read-only` or `--destructive` declares one"
             ));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use callgate_registry::ImportRow;
 use serde::{Deserialize, Serialize};
 
-use super::columns::{columns, keeps_edits, normalized};
+use super::columns::{columns, normalized};
 use super::needs::{MergedNeeds, kind};
 use crate::needs::Needs;
 use crate::source::Proposal;
@@ -13,31 +13,32 @@ use crate::source::Proposal;
 /// The values as the source proposed them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Written {
-    /// By column.
-    fields: BTreeMap<String, String>,
+    /// By column. A column that is missing is unknown.
+    fields: BTreeMap<String, Option<String>>,
     /// `None` if the source did not state sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections: Option<Needs>,
     /// The kind of source that stated them; another one may have written the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
-    #[serde(default)]
-    pub(super) safety_is_guess: bool,
 }
 
 impl Written {
-    pub(super) fn new(proposal: &Proposal, needs: MergedNeeds) -> Self {
+    /// Returns the values of a proposal; `last` has those that the source failed to describe.
+    pub(super) fn new(proposal: &Proposal, needs: MergedNeeds, last: Option<&Self>) -> Self {
         let mut written = Self {
             fields: BTreeMap::new(),
             sections: needs.written,
             sections_by: needs.written_by,
-            safety_is_guess: proposal.safety_is_guess,
         };
         let row = normalized(&proposal.row);
-        for column in columns().filter(|column| keeps_edits(column)) {
-            if let Some(value) = column.get(&row) {
-                written.fields.insert(column.name.to_owned(), value.clone());
-            }
+        for column in columns() {
+            let known = last.filter(|_| proposal.unknown.contains(&column.name));
+            let value = match known {
+                Some(last) => last.fields.get(column.name).cloned(),
+                None => Some(column.get(&row).clone()),
+            };
+            written.fields.extend(value.map(|value| (column.name.to_owned(), value)));
         }
         written
     }
@@ -52,11 +53,17 @@ impl Written {
     }
 
     pub(super) fn get(&self, column: &str) -> Option<&str> {
-        self.fields.get(column).map(String::as_str)
+        self.recorded(column).and_then(Option::as_deref)
+    }
+
+    /// Returns the value of a column, or `None` if it is unknown: imports of earlier versions did not record
+    /// parameters and results.
+    pub(super) fn recorded(&self, column: &str) -> Option<&Option<String>> {
+        self.fields.get(column)
     }
 
     pub(super) fn set_hidden(&mut self) {
-        self.fields.insert("exposed".to_owned(), "0".to_owned());
+        self.fields.insert("exposed".to_owned(), Some("0".to_owned()));
     }
 
     pub(super) fn to_row(&self, upstream: &str, id: &str, source: &str) -> ImportRow {

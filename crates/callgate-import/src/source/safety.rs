@@ -1,30 +1,59 @@
 //! Guesses from a method's name and description whether it changes anything.
 //!
 //! After a wrong "read-only" a client calls without asking; after a wrong "destructive" it asks once too
-//! often. One word of change anywhere is therefore enough for "destructive", while "read-only" needs an
-//! unambiguous verb in the place of the verb.
+//! often. One verb of change in the name or the first sentences of the description is therefore enough for
+//! "destructive", while "read-only" needs an unambiguous verb in the place of the verb.
+
+#[cfg(test)]
+mod tests;
 
 use callgate::model::Safety;
 use serde_json::{Map, Value};
 
-/// Verbs of change, without those that are as often nouns (`block`, `order`, `post`).
+/// Verbs of change with irregular forms, without verbs that are as often nouns.
 const CHANGING: &str = "\
-    abort accept activate add append apply approve archive assign ban broadcast buy cancel \
-    change charge clear clone close commit configure confirm connect copy create deactivate \
-    decrement delete deploy destroy disable disconnect drop edit enable enqueue erase exec \
-    execute expire fill flush grant import increment init insert install invoke kill lock \
-    login logout mark merge migrate mint modify move multicall mutate new open patch pause \
-    pay pin pop publish purge push put rebuild refund register reject reload remove rename \
-    renew replace reset restart restore resume retry revert revoke rotate run save send set \
-    shutdown sign start stop submit subscribe swap switch sync toggle touch transfer trigger \
-    truncate unban unblock uninstall unlock unpause unpin unregister unset unsubscribe \
-    update upgrade upload upsert wipe withdraw write";
+    abandon abort accept acquire activate add allocate append apply approve archive assign attach ban \
+    bootstrap bought broadcast buy cancel change charge clear clone close commit compact configure confirm \
+    connect consume copy create deactivate decrement delete deploy dequeue destroy detach disable disconnect \
+    dismiss dispatch drop edit eject enable encrypt enqueue erase exec execute expire fill flush force grant \
+    import increment init initialise initialize initiate insert install invalidate invite invoke join kick \
+    kill launch leave lock login logout mark merge migrate mint modify mount move multicall mutate mute new \
+    notify open overwrite overwritten paid patch pause pay perform persist pin pop prepare provision prune \
+    publish purge push put reboot rebuild redeem refund register reindex reject release reload remove rename \
+    renew replace rescan reserve reset restart restore resume retry revert revoke rollback rotate run save \
+    send sent set shutdown sign spawn spent start stop submit subscribe suspend swap switch sync terminate \
+    toggle touch transfer trigger truncate unban unblock uninstall unlock unmount unmute unpause unpin \
+    unregister unset unsubscribe update upgrade upload upsert wipe withdraw withdrawn write written wrote";
+
+/// Verbs of change that are nouns as often; they count where a sentence has its verb.
+const CHANGING_AS_VERB: &str = "\
+    advance book boot claim download forward generate issue link load mine order play post queue record \
+    refresh report request rewind schedule skip stake store trade vote";
+
+/// Nouns and adjectives that look like forms of a verb of change. `_` separates words.
+const NO_VERBS: &str = "\
+    data_set result_set rule_set state_update tip_set validator_set working_set setting starting";
 
 /// Unambiguous verbs, as one of the first two words of a name's last part.
-const READING: &str = "describe exists fetch find get has is lookup retrieve";
+const READING: &str = "describe exists fetch find get has is lookup";
 
 /// Verbs that are nouns too, as the first word of a name's last part.
-const READING_FIRST: &str = "count list read search show view";
+const READING_FIRST: &str = "count list read search";
+
+/// Words before a noun, but not before a verb.
+const BEFORE_NOUNS: &str = "\
+    a all an any current each every for given its last latest most my next of one per previous recent some \
+    the their this with your describe describes fetch fetches find finds get gets list lists query queries \
+    read reads retrieve retrieves return returns search searches show shows";
+
+/// Words and punctuation before a verb.
+const BEFORE_VERBS: &str =
+    ". , also and automatically but it optionally or that then to which will";
+
+const NEGATIONS: &str = "cannot never no nor not without";
+
+/// Number of sentences of a description that are read.
+const SENTENCES: usize = 3;
 
 /// Well-known methods whose names have no verb.
 const KNOWN_TO_READ: &str = "\
@@ -33,9 +62,9 @@ const KNOWN_TO_READ: &str = "\
     net_version starknet_blockNumber starknet_call starknet_chainId system.listMethods \
     system.methodHelp system.methodSignature web3_clientVersion";
 
-/// Phrases of a description.
+/// Phrases of the first sentences.
 const READ_ONLY_PHRASES: &[&str] =
-    &["read-only", "read only", "does not change", "does not modify", "no side effect"];
+    &["read only", "does not change", "does not modify", "no side effect"];
 
 /// Removes the safety hints from annotations and returns the safety that they declare.
 pub(crate) fn declared(annotations: &mut Map<String, Value>) -> Option<Safety> {
@@ -53,16 +82,18 @@ pub(super) fn guess(id: &str, description: &str) -> Option<Safety> {
         return Some(Safety::ReadOnly);
     }
     let last = words(id.rsplit(['.', '/', ':']).next().unwrap_or(id));
-    let verb = last.iter().take(2).position(|word| has(READING, word));
-    let reads = verb.is_some() || last.first().is_some_and(|word| has(READING_FIRST, word));
-    let changes = match verb {
-        Some(verb) => changes_beside(&last, verb),
-        None => words(id).iter().any(|word| has(CHANGING, word)),
+    let reads = match last.as_slice() {
+        // Of an inbox, this marks messages as read.
+        [only] if only == "read" => false,
+        [first, ..] if has(READING_FIRST, first) => true,
+        words => words.iter().take(2).any(|word| has(READING, word)),
     };
-    if changes || begins_with_change(description) {
+    // The other parts of an id are names of things: `trigger.get`.
+    let name = if reads { last } else { words(id) };
+    let description = first_sentences(description);
+    if name_changes(&name) || description_changes(&description) {
         return Some(Safety::Destructive);
     }
-    let description = description.to_lowercase();
     let is_stated = READ_ONLY_PHRASES.iter().any(|words| description.contains(words))
         && !description.contains("not read");
     (reads || is_stated).then_some(Safety::ReadOnly)
@@ -72,26 +103,94 @@ fn has(list: &str, word: &str) -> bool {
     list.split(' ').any(|one| one == word)
 }
 
-/// Returns `true` if a name has a verb of change beside one that reads: `getOrCreate` and `getSet`, but not
-/// `getTipSet`.
-fn changes_beside(words: &[String], verb: usize) -> bool {
+/// Returns `true` if a name has a verb of change: `getOrCreate`, `getFilterChanges`, but not `getTipSet` and
+/// `getSignedMessage`.
+fn name_changes(words: &[String]) -> bool {
     words.iter().enumerate().any(|(at, word)| {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let is_joined = before.is_some_and(|word| ["and", "or", "then"].contains(&word.as_str()));
-        has(CHANGING, word) && (at <= verb + 1 || is_joined)
+        let is_noun = before.is_some_and(|before| has(NO_VERBS, &format!("{before}_{word}")));
+        !is_noun && matches!(form_in(CHANGING, word), Some(Form::Base | Form::Third))
     })
 }
 
-/// Returns `true` for descriptions such as "Deletes a user" or "Create a user".
-fn begins_with_change(description: &str) -> bool {
-    let first = description.split_whitespace().next().unwrap_or_default().to_lowercase();
-    let first = first.trim_matches(|c: char| !c.is_alphanumeric());
-    let stems = [
-        first,
-        first.strip_suffix('s').unwrap_or(first),
-        first.strip_suffix("es").unwrap_or(first),
-    ];
-    stems.iter().any(|stem| has(CHANGING, stem))
+/// Returns `true` if one of the first sentences has a verb of change: "Deletes a user", "Gets or creates a
+/// channel", but not "Returns a set of users" and "Runs without creating a transaction".
+fn description_changes(sentences: &str) -> bool {
+    let words: Vec<&str> = sentences.split(' ').filter(|word| !word.is_empty()).collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let before = |back: usize| at.checked_sub(back).and_then(|at| words.get(at)).copied();
+        let previous = before(1).unwrap_or(".");
+        let is_passive = has("be been being", previous);
+        if has(NEGATIONS, if is_passive { before(2).unwrap_or(".") } else { previous }) {
+            return false;
+        }
+        let as_verb = form_in(CHANGING_AS_VERB, word);
+        if matches!(as_verb, Some(Form::Base | Form::Third)) && has(BEFORE_VERBS, previous) {
+            return true;
+        }
+        let Some(form) = form_in(CHANGING, word) else { return false };
+        let is_noun = has(NO_VERBS, word)
+            || has(BEFORE_NOUNS, previous) && *word != "created"
+            || form == Form::Base && has("new open", word);
+        !is_noun
+    })
+}
+
+/// Returns the first sentences in lower case, without blocks of code and other punctuation than `.` and `,`.
+/// All words are separated by spaces.
+fn first_sentences(description: &str) -> String {
+    let mut text = String::new();
+    // Every second part is code.
+    for prose in description.replace("\n\n", ". ").split("```").step_by(2) {
+        for c in prose.chars() {
+            match c {
+                '.' | ';' | ':' | '!' | '?' => text.push_str(" . "),
+                ',' | '(' | ')' => text.push_str(" , "),
+                c if c.is_alphanumeric() || c == '\'' => text.extend(c.to_lowercase()),
+                _ => text.push(' '),
+            }
+        }
+    }
+    let sentences = text.split(" . ").filter(|sentence| !sentence.trim().is_empty());
+    sentences.take(SENTENCES).collect::<Vec<_>>().join(" . ")
+}
+
+/// Form of a verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Base,
+    /// `creates`.
+    Third,
+    /// `created` or `creating`.
+    Participle,
+}
+
+/// Returns the form of a word if it is a form of a verb in the list.
+fn form_in(list: &str, word: &str) -> Option<Form> {
+    let is_verb = |stem: &str| has(list, stem);
+    let with_y =
+        |stem: &str| stem.strip_suffix('i').is_some_and(|stem| is_verb(&format!("{stem}y")));
+    if is_verb(word) {
+        return Some(Form::Base);
+    }
+    let is_third =
+        |end: &str| word.strip_suffix(end).is_some_and(|stem| is_verb(stem) || with_y(stem));
+    if is_third("s") || is_third("es") {
+        return Some(Form::Third);
+    }
+    // `submitted` and `stopping` double the last letter.
+    let is_doubled = |stem: &str| {
+        let mut from_end = stem.chars().rev();
+        let shorter = from_end.next().and_then(|c| stem.strip_suffix(c));
+        shorter.is_some_and(|shorter| {
+            from_end.next().is_some_and(|c| stem.ends_with(c)) && is_verb(shorter)
+        })
+    };
+    let mut stems = ["ed", "ing"].into_iter().filter_map(|end| word.strip_suffix(end));
+    let is_participle = stems.any(|stem| {
+        is_verb(stem) || is_verb(&format!("{stem}e")) || is_doubled(stem) || with_y(stem)
+    });
+    is_participle.then_some(Form::Participle)
 }
 
 /// Splits `ChainGetBlock`, `get_block` or `get-block` into words in lower case.
@@ -110,68 +209,4 @@ fn words(name: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reading_verb_is_guessed_read_only() {
-        for id in [
-            "user.get",
-            "eth_getBlockByHash",
-            "Filecoin.ChainGetBlock",
-            "Filecoin.ChainHasObj",
-            "listOrders",
-            "order.list",
-            "get_users",
-            "store/find_book",
-            "eth_call",
-            "Filecoin.ChainGetTipSet",
-            "starknet_getStateUpdate",
-        ] {
-            assert_eq!(guess(id, ""), Some(Safety::ReadOnly), "{id}");
-        }
-        assert_eq!(guess("chain.head", "Read-only."), Some(Safety::ReadOnly));
-    }
-
-    #[test]
-    fn one_word_of_change_is_guessed_destructive() {
-        for id in [
-            "user.delete",
-            "getOrCreateUser",
-            "cache.getAndClear",
-            "list.add",
-            "eth_sendRawTransaction",
-            "eth_newFilter",
-            "wallet_addInvokeTransaction",
-            "aria2.addUri",
-            "setList",
-            "redis.getSet",
-            "list_item_add",
-        ] {
-            assert_eq!(guess(id, ""), Some(Safety::Destructive), "{id}");
-        }
-        assert_eq!(guess("token.get", "Creates a token."), Some(Safety::Destructive));
-        assert_eq!(guess("user.get", "*Deletes* what it gives"), Some(Safety::Destructive));
-    }
-
-    #[test]
-    fn an_unclear_name_is_not_guessed() {
-        for id in [
-            "list.frobnicate",
-            "rotateList2",
-            "counter.next",
-            "rpc",
-            "",
-            "widget",
-            "db.query",
-            "EthBlockNumber",
-        ] {
-            assert_ne!(guess(id, "Returns a value."), Some(Safety::ReadOnly), "{id}");
-        }
-        assert_eq!(guess("counter.next", "Returns the next value."), None);
-        assert_eq!(guess("counter.next", "Is not read-only."), None);
-    }
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::rows::{MethodRow, TypeRow, present};
+use crate::rows::{CHECK_ARGUMENTS, GUESSED, MethodRow, TypeRow, present};
 
 /// Converts a row into a method.
 pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
@@ -58,7 +58,10 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
         method = method.description(description);
     }
     if let Some(safety) = present(row.safety.as_deref()) {
-        method = method.safety(safety.parse()?);
+        method = match safety.strip_prefix(GUESSED) {
+            Some(guess) => method.guessed_safety(guess.parse()?),
+            None => method.safety(safety.parse()?),
+        };
     }
     if let Some(style) = present(row.params_by.as_deref()) {
         method = method.param_style(style.parse()?);
@@ -68,7 +71,20 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
     }
     match json_column::<Value>("annotations", row.annotations.as_deref())? {
         None => {}
-        Some(Value::Object(annotations)) => method = method.annotations(annotations),
+        Some(Value::Object(mut annotations)) => {
+            match annotations.shift_remove(CHECK_ARGUMENTS) {
+                None | Some(Value::Bool(true)) => {}
+                Some(Value::Bool(false)) => method = method.unchecked(),
+                Some(other) => {
+                    let problem = format!(
+                        "`{CHECK_ARGUMENTS}`: expected a boolean, found `{}`",
+                        short(&other)
+                    );
+                    return Err(DefinitionError::value("annotations", problem));
+                }
+            }
+            method = method.annotations(annotations);
+        }
         // PHP encodes an empty object as `[]`.
         Some(Value::Array(items)) if items.is_empty() => {}
         Some(other) => {

@@ -161,6 +161,13 @@ impl SqlStore {
         self.read(template, &[], read::import).await
     }
 
+    /// Returns the values of earlier imports of a method, by upstream.
+    pub async fn imports_of(&self, id: &str) -> Result<Vec<ImportRow>> {
+        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
+                        FROM callgate_imports WHERE rpc_method = ? ORDER BY upstream";
+        self.read(template, &[id.into()], read::import).await
+    }
+
     /// Returns a value of `callgate_meta`.
     pub async fn meta(&self, name: &str) -> Result<Option<String>> {
         let template = "SELECT value FROM callgate_meta WHERE name = ?";

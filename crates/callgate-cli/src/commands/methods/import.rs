@@ -14,15 +14,18 @@ use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
 use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
 use callgate_import::watch::{self, Event, Policy, RepeatedImport, WatchedSource};
-use callgate_import::{Description, Detail, Source, drupal, manifest, read_file};
+use callgate_import::{Description, Detail, Guess, Source, drupal, manifest, read_file, shortened};
 use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
 
 use super::service::{Configured, ServiceOptions, service};
-use crate::cli::{GlobalArgs, Import, ImportCommand};
+use crate::cli::{GlobalArgs, Import, ImportCommand, Review};
 use crate::config::{Config, password_in_file};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
+
+/// Maximum width of a description in a table, in characters.
+const MAX_WIDTH: usize = 80;
 
 pub(crate) async fn run(
     config: &Config,
@@ -56,6 +59,13 @@ pub(crate) async fn run(
         registry::refuse_users(config, &store).await?;
     }
     let options = given.to_import();
+    if let Some(review) = given.review {
+        let guesses = callgate_import::review(&source, &store, &options).await?;
+        print_guesses(&guesses, printer);
+        if review == Review::List {
+            return Ok(());
+        }
+    }
     let report = if given.dry_run {
         callgate_import::preview(&source, &store, &options, Detail::Brief).await?
     } else {
@@ -71,6 +81,22 @@ pub(crate) async fn run(
         watch(config, &store, &import, seconds, report.digest, printer).await;
     }
     Ok(())
+}
+
+fn print_guesses(guesses: &[Guess], printer: &mut Printer) {
+    if guesses.is_empty() {
+        return printer.talk("no safety is a guess");
+    }
+    let row = |guess: &Guess| {
+        let description = shortened(&guess.description, MAX_WIDTH);
+        vec![guess.id.clone(), guess.safety.clone(), description]
+    };
+    let rows: Vec<Vec<String>> = guesses.iter().map(row).collect();
+    printer.table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
+    printer.talk(
+        "note: `--review=approve` declares these guesses; `callgate method set ID` with `--read-only` or \
+         `--destructive` declares another safety",
+    );
 }
 
 /// Repeats an import until the program is stopped. The change with the digest `last` is not printed again.

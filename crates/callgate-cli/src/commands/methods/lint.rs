@@ -7,7 +7,6 @@ use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
 use callgate::lint::{ClientProfile, Level, LintOptions, Problem};
 use callgate::model::LOCAL;
-use callgate_import::guessed;
 use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
 
 use crate::cli::LintArgs;
@@ -34,10 +33,6 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         page_size: settings.page_size as usize,
     };
     let mut found = callgate::lint::lint(&catalog, &options);
-    let guesses = guessed(&store, &rows.methods).await?;
-    let is_served = |id: &str| catalog.by_id(id).is_some();
-    let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
-    found.problems.extend(guesses.map(guess));
     if caller.is_none() {
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
         found.problems.extend(of_registry((config, &rows), orphans, &refused, code));
@@ -58,17 +53,6 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
 
 fn profiles(lint: &LintArgs) -> Vec<&'static ClientProfile> {
     if lint.clients.is_empty() { ClientProfile::ALL.iter().collect() } else { lint.clients.clone() }
-}
-
-fn guess(id: &str) -> Problem {
-    Problem {
-        method: Some(id.to_owned()),
-        level: Level::Note,
-        code: "guessed-safety",
-        clients: Vec::new(),
-        message: "the safety was guessed by the import; set it with `callgate method set`"
-            .to_owned(),
-    }
 }
 
 /// Returns problems that concern no tool.

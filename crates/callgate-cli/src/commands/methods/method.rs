@@ -6,14 +6,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use callgate::Mask;
 use callgate::catalog::Catalog;
 use callgate::model::{Finding, LOCAL};
-use callgate_import::{Needs, NeedsByKey, guessed};
+use callgate_import::{ImportedMethod, Needs, NeedsByKey, Override};
 use callgate_registry::{
-    CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check,
-    inspect,
+    CHECK_ARGUMENTS, CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError,
+    assemble, check, inspect,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::{ListArgs, MethodCommand, MethodFields};
 use crate::commands::{assembly, caller_named};
@@ -46,8 +47,8 @@ pub(crate) async fn run(
             printer.talk(format_args!("added method `{id}`"));
             print_findings(config, &store, &id, printer).await
         }
-        MethodCommand::Set { id, fields, no_sections } => {
-            set(config, &store, &id, &fields, no_sections, printer).await
+        MethodCommand::Set { id, fields, no_sections, reset } => {
+            set(config, &store, &id, &fields, no_sections, &reset, printer).await
         }
         MethodCommand::List(ListArgs { json }) => {
             list(config, &store.catalog_rows().await?, json, printer);
@@ -81,6 +82,7 @@ async fn set(
     id: &str,
     fields: &MethodFields,
     no_sections: bool,
+    reset: &[String],
     printer: &mut Printer,
 ) -> Result<()> {
     let before = first_row(store, id).await?;
@@ -88,12 +90,15 @@ async fn set(
         refuse_for_code(id, fields, no_sections)?;
     }
     let mut row = before.clone();
+    let reset_needs = take_back(store, &mut row, reset).await?;
     apply(&mut row, fields);
     if no_sections {
         row.sections = None;
     }
     let replaces_sections = no_sections || !fields.sections.is_empty();
-    if row == before && !replaces_sections {
+    let needs = replaces_sections.then_some(fields.sections.as_slice());
+    let needs = needs.or(reset_needs.as_deref());
+    if row == before && needs.is_none() {
         printer.talk(format_args!(
             "method `{id}` is unchanged; `callgate method set --help` lists what can be changed"
         ));
@@ -102,7 +107,6 @@ async fn set(
     if row.upstream_name() != LOCAL {
         check_row(&row)?;
     }
-    let needs = replaces_sections.then_some(fields.sections.as_slice());
     store.update_method(&row, needs).await?;
     printer.talk(format_args!("changed method `{id}`"));
     print_findings(config, store, id, printer).await
@@ -131,6 +135,28 @@ fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result
         ));
     }
     Ok(())
+}
+
+/// Sets columns to the values of the last import. Returns the needs to write.
+async fn take_back(
+    store: &Arc<SqlStore>,
+    row: &mut MethodRow,
+    columns: &[String],
+) -> Result<Option<Vec<(String, Mask)>>> {
+    let mut needs = None;
+    if columns.is_empty() {
+        return Ok(needs);
+    }
+    let Some(imported) = ImportedMethod::read(store, row).await? else {
+        return Err(hinted(
+            format!("no import wrote `{}`", row.rpc_method),
+            "`--reset` restores values of imports; set the value instead",
+        ));
+    };
+    for column in columns {
+        needs = imported.reset(row, column)?.or(needs);
+    }
+    Ok(needs)
 }
 
 async fn first_row(store: &Arc<SqlStore>, id: &str) -> Result<MethodRow> {
@@ -174,6 +200,20 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.safety, &flag(fields.destructive, "destructive"));
     set(&mut row.exposed, &flag(fields.hidden, "0"));
     set(&mut row.exposed, &flag(fields.exposed, "1"));
+    if fields.unchecked || fields.checked {
+        row.annotations = with_check(row.annotations.as_deref(), fields.checked);
+    }
+}
+
+/// Returns annotations that turn the check of arguments on or off.
+fn with_check(annotations: Option<&str>, is_checked: bool) -> Option<String> {
+    let mut annotations: Map<String, Value> =
+        annotations.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    annotations.shift_remove(CHECK_ARGUMENTS);
+    if !is_checked {
+        annotations.insert(CHECK_ARGUMENTS.to_owned(), json!(false));
+    }
+    (!annotations.is_empty()).then(|| Value::Object(annotations).to_string())
 }
 
 async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<Inspection> {
@@ -270,12 +310,8 @@ async fn show(
     let needs = inspection.requirement.needs().iter();
     let needs: Vec<String> =
         needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
-    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
-    if !guessed(store, [&inspection.row]).await?.is_empty() {
-        findings.push(
-            "the safety was guessed by the import; set it with `callgate method set`".to_owned(),
-        );
-    }
+    let findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    let overrides = overrides(store, &inspection.row).await?;
     // Code can require more access than rows, never less.
     let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
     if as_json {
@@ -287,6 +323,7 @@ async fn show(
             "tool": tool,
             "needs": needs,
             "findings": findings,
+            "overrides": overrides,
             "decision": decision,
         }));
         return Ok(());
@@ -303,7 +340,8 @@ async fn show(
         printer.data("open to every caller");
     }
     let notes = findings.into_iter().map(|finding| format!("note: {finding}"));
-    for line in needs.into_iter().chain(notes) {
+    let overrides = overrides.iter().map(|it| format!("override: {it}"));
+    for line in needs.into_iter().chain(notes).chain(overrides) {
         printer.data(line);
     }
     if let (Some(decision), Some(caller)) = (decision, caller) {
@@ -312,6 +350,13 @@ async fn show(
         printer.data(format_args!("{caller}: {reason}"));
     }
     Ok(())
+}
+
+/// Returns the columns that people changed since the last import.
+async fn overrides(store: &Arc<SqlStore>, row: &MethodRow) -> Result<Vec<Override>> {
+    let Some(imported) = ImportedMethod::read(store, row).await? else { return Ok(Vec::new()) };
+    let needs = NeedsByKey::of_rows(&store.catalog_rows().await?).of(row);
+    Ok(imported.overrides(row, &needs))
 }
 
 /// Explains whether a user may call a method.

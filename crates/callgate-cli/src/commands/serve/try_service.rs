@@ -147,7 +147,7 @@ fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan, printer
         let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();
         let safety = match method {
-            Some(added) if added.safety_is_guess => format!("{safety} (guessed)"),
+            Some(added) if added.row.safety_or_guess().1 => format!("{safety} (guessed)"),
             Some(added) if added.row.safety.is_none() => format!("{safety} (unknown)"),
             _ => safety.to_owned(),
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::registry;
-use crate::fake::FakeService;
+use crate::fake::{FakeResponse, FakeService};
 
 /// Returns a service with signatures and help, which it lists or not.
 fn service(is_listed: bool) -> FakeService {
@@ -63,8 +63,8 @@ fn listed_methods_have_their_signatures_and_help() {
     }
 }
 
-/// Errors of services that do not know a method or have no information about it, and other errors.
-const ERRORS: [(i64, &str, bool); 16] = [
+/// Errors of services that do not know a method or have no information about it, and refusals.
+const ERRORS: [(i64, &str, bool); 17] = [
     (-32601, "nope", true),
     (-32602, "Invalid params", true),
     (1, "No such method: system.methodHelp", true),
@@ -81,22 +81,24 @@ const ERRORS: [(i64, &str, bool); 16] = [
     (1, "Unauthorized", false),
     (-32000, "method temporarily not available", false),
     (-32000, "host not found", false),
+    // Deluge
+    (3, "JSONException: Unknown system method", false),
 ];
 
 #[test]
-fn a_failed_description_fails_the_import() {
+fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
     for (code, message, is_unknown) in ERRORS {
         for is_listed in [true, false] {
-            let fails = Arc::new(AtomicBool::new(false));
+            let fails = Arc::new(AtomicBool::new(true));
             let now = Arc::clone(&fails);
             let service = FakeService::start(move |asked| {
                 let (body, own) = (&asked.body, ["system.listMethods", "system.methodHelp"]);
-                let listed = own.into_iter().filter(|_| is_listed).chain(["item.get"]);
+                let listed = own.into_iter().filter(|_| is_listed).chain(["item.get", "item.list"]);
                 let mut reply = json!({"jsonrpc": "2.0", "id": body["id"]});
                 match body["method"].as_str() {
                     Some("system.listMethods") => reply["result"] = listed.collect(),
                     Some("system.methodHelp") if !now.load(Ordering::SeqCst) => {
-                        reply["result"] = json!("Returns one item.");
+                        reply["result"] = json!("Returns one item, and deletes it.");
                     }
                     Some("system.methodHelp") => {
                         reply["error"] = json!({"code": code, "message": message});
@@ -107,19 +109,39 @@ fn a_failed_description_fails_the_import() {
             });
             let dir = registry();
             let import = ["import", "introspect", &service.url("/")];
+            let note = format!(
+                "note: system.methodHelp of 2 methods was refused: {message} (code {code}); new methods are \
+                 imported without their help, and others keep it"
+            );
+            let import_while_refused = || {
+                let ran = dir.run(&import);
+                assert!(ran.0.status.success(), "{message}: {}", ran.stderr());
+                assert_eq!(!is_unknown, ran.stderr().contains(&note), "{}", ran.stderr());
+            };
+            import_while_refused();
+            assert!(dir.exported()["item.get"].get("description").is_none());
+            fails.store(false, Ordering::SeqCst);
             dir.ok(&import);
             let before = dir.exported();
-            assert_eq!(before["item.get"]["description"], "Returns one item.");
+            assert_eq!(before["item.get"]["description"], "Returns one item, and deletes it.");
+            assert_eq!(before["item.get"]["safety"], "guessed_destructive");
             fails.store(true, Ordering::SeqCst);
-            let ran = dir.run(&import);
-            assert_eq!(ran.0.status.success(), is_unknown, "{message}: {}", ran.stderr());
-            if !is_unknown {
-                let told = format!("system.methodHelp of `item.get`: {message} (code {code})");
-                assert!(ran.stderr().contains(&told), "{}", ran.stderr());
-                assert_eq!(dir.exported(), before);
-            }
+            import_while_refused();
+            assert_eq!(dir.exported() == before, !is_unknown, "{message}");
         }
     }
+}
+
+#[test]
+fn a_service_that_is_lost_while_it_describes_its_methods_ends_the_import() {
+    let service = FakeService::start(|asked| match asked.method() {
+        "system.listMethods" => asked.result(json!(["item.get"])),
+        _ => FakeResponse::close(),
+    });
+    let dir = registry();
+    let told = dir.run(&["import", "introspect", &service.url("/")]).failure().1;
+    assert!(told.contains("system.methodSignature of `item.get`: "), "{told}");
+    assert!(dir.exported().is_empty());
 }
 
 #[test]

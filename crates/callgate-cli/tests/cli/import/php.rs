@@ -144,7 +144,10 @@ fn a_plugin_class_gets_its_own_action_key() {
     );
     dir.import_php("src", &[]);
     let method = &dir.exported()["deleteUser"];
-    assert_eq!((&method["plugin"], &method["safety"]), (&json!("MyPlugin"), &json!("destructive")));
+    assert_eq!(
+        (&method["plugin"], &method["safety"]),
+        (&json!("MyPlugin"), &json!("guessed_destructive"))
+    );
     assert_eq!(method["sections"], json!({"user_management": "write"}));
 }
 

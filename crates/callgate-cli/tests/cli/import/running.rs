@@ -23,7 +23,7 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
     note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
-    note: the safety of 1 methods is a guess; set it with `callgate method set ID --read-only` or `--destructive`
+    note: the safety of 1 methods is a guess; `--review` lists and approves guesses, and `callgate method set ID --read-only` or `--destructive` declares one
     "#);
     // A row of the registry is suggested where it would work.
     dir.allow_targets("127.0.0.1");

@@ -43,8 +43,8 @@ fn its_methods_are_imported_listed_and_called() {
     assert!(run(&dir, &import).contains("nothing changed"));
     let methods = dir.exported();
     let safety = |id: &str| methods[id]["safety"].clone();
-    assert_eq!(safety("aria2.getVersion"), "read_only");
-    assert_eq!(safety("aria2.addUri"), "destructive");
+    assert_eq!(safety("aria2.getVersion"), "guessed_read_only");
+    assert_eq!(safety("aria2.addUri"), "guessed_destructive");
     assert_eq!(safety("aria2.tellStatus"), "unknown", "not guessed where unsure");
     let server = serve(&dir, SECRET);
     assert!(server.tools("").is_empty(), "nobody was granted anything");

@@ -1,0 +1,89 @@
+//! Guesses of the safety: how they are made, reviewed and approved.
+
+use serde_json::json;
+
+use super::{document, reading, registry};
+use crate::fake::{FakeResponse, FakeService};
+
+#[test]
+fn safety_is_guessed_and_never_read_only_if_unsure() {
+    let dir = registry();
+    let all = json!([
+        reading("pet.get", ""),
+        reading("pet.delete", ""),
+        reading("pet.feed", "Returns whether it ate."),
+        {"name": "pet.poke", "result": {"name": "ok"}, "x-annotations": {"readOnlyHint": true}},
+    ]);
+    let ran = dir.try_import(&document(&all), &[]);
+    assert!(ran.stderr().contains("the safety of 2 methods is a guess"), "{}", ran.stderr());
+    let methods = dir.exported();
+    let safety = |id: &str| methods[id]["safety"].as_str().unwrap().to_owned();
+    assert_eq!(
+        ["pet.get", "pet.delete", "pet.feed", "pet.poke"].map(safety),
+        ["guessed_read_only", "guessed_destructive", "unknown", "read_only"]
+    );
+    assert_eq!(dir.tool("pet.feed")["annotations"]["destructiveHint"], true);
+    let is_marked = |id: &str| dir.ok(&["method", "show", id]).contains("the safety is guessed");
+    assert!(is_marked("pet.get") && is_marked("pet.delete") && !is_marked("pet.poke"));
+    dir.ok(&["method", "set", "pet.get", "--destructive"]);
+    assert!(!is_marked("pet.get"), "a person said it");
+}
+
+/// The comment begins with the name of the method.
+const PAYCH_GET: &str = "PaychGet gets or creates a payment channel between address pair";
+
+#[test]
+fn guesses_are_listed_in_one_table_and_approved_together() {
+    let dir = registry();
+    let all = document(&json!([
+        reading("Filecoin.PaychGet", PAYCH_GET),
+        reading(
+            "Filecoin.StateGetActor",
+            "StateGetActor returns the indicated actor's nonce and balance."
+        ),
+        reading("Filecoin.ChainHead", "ChainHead returns the current head of the chain."),
+    ]));
+    let listed = dir.try_import(&all, &["--review"]);
+    insta::assert_snapshot!(listed.stdout());
+    assert!(
+        listed.stderr().contains("`--review=approve` declares these guesses"),
+        "{}",
+        listed.stderr()
+    );
+    assert!(dir.exported().is_empty(), "a review writes nothing");
+    dir.import(&all, &[]);
+    let safety = |id: &str| dir.exported()[id]["safety"].as_str().unwrap().to_owned();
+    assert_eq!(safety("Filecoin.StateGetActor"), "guessed_read_only");
+    let approved = dir.try_import(&all, &["--review=approve", "--select", "*.State*"]);
+    assert!(approved.stdout().contains("0 added, 1 changed"), "{}", approved.stdout());
+    assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
+    assert_eq!(safety("Filecoin.PaychGet"), "guessed_destructive");
+    // An approval is lasting, and is not reported each time.
+    let again = dir.import(&all, &[]);
+    assert!(
+        again.contains("nothing changed\n0 added, 0 changed, 0 removed, 0 hidden, 0 kept"),
+        "{again}"
+    );
+    assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
+    let left = dir.import(&all, &["--review"]);
+    assert!(left.contains("Filecoin.PaychGet") && !left.contains("StateGetActor"), "{left}");
+    // Of a new registry, in one step.
+    let dir = registry();
+    dir.import(&all, &["--review=approve"]);
+    assert_eq!(dir.exported()["Filecoin.PaychGet"]["safety"], "destructive");
+    assert_eq!(dir.try_import(&all, &["--review"]).stderr(), "no safety is a guess\n");
+}
+
+#[test]
+fn a_method_whose_safety_is_guessed_is_not_sent_twice() {
+    let service = FakeService::start(|_| FakeResponse::close());
+    let dir = registry();
+    dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
+    let all = document(&json!([reading("pet.get", "A pet.")]));
+    for (arguments, sent) in [(&[][..], 1), (&["--review=approve"], 2)] {
+        dir.import(&all, arguments);
+        let before = service.log.requests().len();
+        assert_eq!(dir.serve(&[]).invoke("", "pet.get", &json!({})).status, 500);
+        assert_eq!(service.log.requests().len() - before, sent, "{arguments:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Columns that people changed since the last import.
+
+use std::fmt;
+use std::sync::Arc;
+
+use callgate::Mask;
+use callgate_registry::{MethodRow, SqlStore};
+use serde::Serialize;
+
+use super::columns::{columns, group, keeps_names, normalized};
+use super::merge::is_by_hand;
+use super::needs::{display, masks, section_names};
+use super::written::Written;
+use crate::hint::hinted;
+use crate::needs::Needs;
+use crate::text::shortened;
+
+/// Maximum number of characters of a value that `Display` prints.
+const MAX_SHOWN: usize = 160;
+
+/// A column that a person changed. Later imports keep it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Override {
+    /// Name of the column.
+    pub column: &'static str,
+    /// The value.
+    pub value: Option<String>,
+    /// The value that the last import proposed.
+    pub source: Option<String>,
+}
+
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [value, source] = [&self.value, &self.source].map(|value| match value {
+            Some(value) => format!("`{}`", shortened(value, MAX_SHOWN)),
+            None => "nothing".to_owned(),
+        });
+        write!(f, "{} is {value}; the source has {source}", self.column)
+    }
+}
+
+/// A method as the last import proposed it.
+#[derive(Debug)]
+pub struct ImportedMethod {
+    source: String,
+    written: Written,
+}
+
+impl ImportedMethod {
+    /// Reads what the last import of a method proposed; `None` if no import wrote it.
+    pub async fn read(store: &Arc<SqlStore>, row: &MethodRow) -> anyhow::Result<Option<Self>> {
+        let notes = store.imports_of(&row.rpc_method).await?;
+        let note = notes.into_iter().find(|note| note.upstream == row.upstream_name());
+        Ok(note.map(|note| Self { written: Written::parse(&note), source: note.source }))
+    }
+
+    /// Returns the overrides of a row with these needs.
+    pub fn overrides(&self, row: &MethodRow, needs: &Needs) -> Vec<Override> {
+        let row = normalized(row);
+        let mut overrides = Vec::new();
+        for column in columns() {
+            let Some(source) = self.written.recorded(column.name) else { continue };
+            let value = column.get(&row);
+            let is_name = source.is_none() && keeps_names(column);
+            if !is_name && value != source && is_by_hand(column.name, &row, Some(&self.written)) {
+                let (value, source) = (value.clone(), source.clone());
+                overrides.push(Override { column: column.name, value, source });
+            }
+        }
+        if let Some(written) = self.written.sections.as_ref().filter(|written| *written != needs) {
+            let (value, source) = (display(needs), display(written));
+            overrides.push(Override { column: "sections", value, source });
+        }
+        overrides
+    }
+
+    /// Takes back an override of a row. Returns the needs to write if the column is `sections`.
+    pub fn reset(
+        &self,
+        row: &mut MethodRow,
+        column: &str,
+    ) -> anyhow::Result<Option<Vec<(String, Mask)>>> {
+        if column == "sections" {
+            let written = self.written.sections.as_ref().ok_or_else(|| self.unknown(column))?;
+            row.sections = section_names(written);
+            return Ok(Some(masks(written)));
+        }
+        let one = [column];
+        let group = group(column);
+        for name in if group.is_empty() { &one } else { group } {
+            let value = self.written.recorded(name).ok_or_else(|| self.unknown(name))?;
+            for column in columns().filter(|column| column.name == *name) {
+                column.get_mut(row).clone_from(value);
+            }
+        }
+        Ok(None)
+    }
+
+    fn unknown(&self, column: &str) -> anyhow::Error {
+        hinted(
+            format!("{} did not write `{column}`", self.source),
+            "import the source again, or set the value with `callgate method set`",
+        )
+    }
+}
