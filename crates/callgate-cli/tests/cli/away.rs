@@ -150,3 +150,47 @@ fn serve_does_not_start_without_its_database() {
     let ran = dir.run(&["serve", "--listen", "127.0.0.1:0", "--database", "sqlite:none/r.db"]);
     insta::assert_debug_snapshot!(ran.failure());
 }
+
+/// Sets the size beyond which the server can write to no file: 0 is as if the disk were full.
+fn limit_files(server: &Server, size: &str) {
+    let (id, limit) = (server.id().to_string(), format!("--fsize={size}:"));
+    let set = std::process::Command::new("prlimit").args(["--pid", &id, &limit]).status();
+    assert!(set.unwrap().success());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn failing_writes_are_told_and_every_connection_recovers() {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "metrics = true\noperations_listen = \"127.0.0.1:0\"\n");
+    // The server gets an error, and not the signal for such writes.
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_callgate")]);
+    command.args(["serve", "--json", "--demo", "--listen", "127.0.0.1:0"]);
+    command.current_dir(dir.path(""));
+    let server = Server::start(command);
+    let metric = |name: &str| {
+        let text = server.operations("/metrics").body;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim().parse::<f64>().unwrap()
+    };
+    assert!(is_ready(&server));
+    assert_eq!(metric("callgate_registry_writable"), 1.0);
+    limit_files(&server, "0");
+    server.until("it says so", |server| !is_ready(server));
+    let reply = ready(&server);
+    assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("degraded")));
+    assert_eq!(reply.json()["reason"], "the registry cannot be written: see the log");
+    assert_eq!(metric("callgate_registry_writable"), 0.0);
+    assert!(metric("callgate_registry_write_failures_total") >= 1.0);
+    assert_eq!(server.invoke(&server.token("admin"), "cache.rebuild", &json!({})).status, 200);
+    limit_files(&server, "unlimited");
+    server.until("it can write", is_ready);
+    assert_eq!(metric("callgate_registry_writable"), 1.0);
+    server.signal("-TERM");
+    let log = server.wait_for_exit().1;
+    let told = |what: &str| log.matches(what).count();
+    assert_eq!(told("the registry cannot be written, so changes"), 1, "{log}");
+    assert_eq!(told("the registry can be written again"), 1, "{log}");
+    assert_eq!(told("non-zero transaction depth"), 0, "{log}");
+}

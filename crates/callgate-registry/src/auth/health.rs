@@ -1,21 +1,22 @@
-//! Tracks when the registry was last read.
+//! Tracks when the registry was last read, and whether it can be written.
 //!
 //! A known token stays valid for a limited time after the last successful poll began. A gateway without a
 //! connection to its registry therefore accepts a revoked token for at most that long.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
 use tokio::time::Instant;
 
-use crate::store::Store;
+use crate::db::error::DatabaseErrorKind;
+use crate::store::{Result, Store, StoreError};
 
 /// Minimum grace period of tokens: the time limit of a poll.
 pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Tracks when the registry was last read, and counts reads and failures.
+/// Tracks when the registry was last read and whether it can be written, and counts reads and failures.
 #[derive(Debug)]
 pub(crate) struct HealthTracker {
     /// Reference of `last`.
@@ -25,6 +26,9 @@ pub(crate) struct HealthTracker {
     /// Whether the last poll failed.
     failed: AtomicBool,
     failures: AtomicU64,
+    /// What to do about the failure of the last write.
+    write_failure: Mutex<Option<&'static str>>,
+    write_failures: AtomicU64,
     grace_left: Duration,
     reads: [AtomicU64; Read::ALL.len()],
 }
@@ -61,6 +65,8 @@ impl HealthTracker {
             last: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             failures: AtomicU64::new(0),
+            write_failure: Mutex::default(),
+            write_failures: AtomicU64::new(0),
             grace_left: grace.max(MIN_GRACE),
             reads: Default::default(),
         }
@@ -70,13 +76,60 @@ impl HealthTracker {
     pub(crate) fn record_success(&self, began: Instant) {
         let passed = began.saturating_duration_since(self.start).as_micros();
         self.last.fetch_max(u64::try_from(passed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
-        self.failed.store(false, Ordering::SeqCst);
+        if self.failed.swap(false, Ordering::SeqCst) {
+            // The failure may have been that of the connection.
+            self.set_write_failure(None);
+        }
     }
 
     /// Records a failed poll.
     pub(crate) fn lost(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Records whether a write succeeded. Logs when writes begin to fail, and when they succeed again.
+    pub(crate) fn note_write<T>(&self, written: &Result<T>) {
+        let error = match written {
+            Ok(_) => {
+                if self.set_write_failure(None).is_some() {
+                    tracing::info!("the registry can be written again");
+                }
+                return;
+            }
+            Err(StoreError::Database(error)) => error,
+            Err(_) => return,
+        };
+        if matches!(error.kind, DatabaseErrorKind::Duplicate | DatabaseErrorKind::Deadlock) {
+            return;
+        }
+        self.write_failures.fetch_add(1, Ordering::Relaxed);
+        let advice = error.advice().unwrap_or("see the log");
+        // The follower logs that the registry is unavailable.
+        if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
+            tracing::error!(
+                %error,
+                "the registry cannot be written, so changes of sessions, uses of tokens and tool names are lost; \
+                 {advice}"
+            );
+        }
+    }
+
+    /// Records a failed write, but not a successful one, which may have had nothing to write.
+    pub(crate) fn note_write_failure<T>(&self, written: &Result<T>) {
+        if written.is_err() {
+            self.note_write(written);
+        }
+    }
+
+    fn set_write_failure(&self, failure: Option<&'static str>) -> Option<&'static str> {
+        let mut current = self.write_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut current, failure)
+    }
+
+    /// Returns what to do about the failure of the last write, or `None` if it succeeded.
+    pub(crate) fn write_failure(&self) -> Option<&'static str> {
+        *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn count(&self, read: Read) {
@@ -125,13 +178,18 @@ pub(crate) struct HealthSource {
 
 impl ReadinessCheck for HealthSource {
     fn degraded(&self) -> Option<Degraded> {
-        let age = self.tracker.age().filter(|_| self.tracker.is_unavailable())?.as_secs();
+        let Some(age) = self.tracker.age().filter(|_| self.tracker.is_unavailable()) else {
+            let advice = self.tracker.write_failure()?;
+            let reason = format!("the registry cannot be written: {advice}");
+            return Some(Degraded { reason, details: Vec::new(), credentials_accepted_for: None });
+        };
+        let age = age.as_secs();
         Some(Degraded {
             reason: format!(
                 "the registry was last read {age} s ago; that state is served, see the log"
             ),
             details: vec![("registry_age_seconds", age)],
-            credentials_accepted_for: self.tracker.grace_left(),
+            credentials_accepted_for: Some(self.tracker.grace_left()),
         })
     }
 
@@ -141,6 +199,12 @@ impl ReadinessCheck for HealthSource {
         metrics.gauge("callgate_registry_age_seconds", help, age.as_secs_f64());
         let help = "Failed polls of the registry.";
         metrics.counter("callgate_registry_failures_total", help, self.tracker.failures());
+        let help = "Failed writes to the registry.";
+        let failures = self.tracker.write_failures.load(Ordering::Relaxed);
+        metrics.counter("callgate_registry_write_failures_total", help, failures);
+        let help = "1 if the last write to the registry succeeded, 0 if it failed.";
+        let is_writable = self.tracker.write_failure().is_none();
+        metrics.gauge("callgate_registry_writable", help, f64::from(u8::from(is_writable)));
         let help = "Statements sent to the registry.";
         metrics.counter("callgate_registry_statements_total", help, self.store.statements());
         let help = "Reads of the registry by kind.";

@@ -83,6 +83,7 @@ impl CatalogSource {
     /// Stores tool names. Returns the catalog's revision before and after, if nobody else changed it in between.
     pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
         let remembered = with_timeout(NAMES_LIMIT, self.store.store_tool_names(names)).await;
+        self.tracker.note_write(&remembered);
         remembered.unwrap_or_else(|error| {
             tracing::warn!(error = error_chain(error), "failed to store tool names");
             None

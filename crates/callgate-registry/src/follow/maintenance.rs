@@ -39,15 +39,17 @@ impl Maintenance {
 
     async fn delete_expired(&self) {
         let (store, now) = (&*self.store, unix_time());
-        limited(sessions::delete_expired(store, now)).await;
-        limited(messages::delete_expired(store, now)).await;
-        limited(store.delete_leases(now)).await;
-        limited(keys::delete_expired(store, self.max_key_age, now)).await;
+        self.limited(sessions::delete_expired(store, now)).await;
+        self.limited(messages::delete_expired(store, now)).await;
+        self.limited(store.delete_leases(now)).await;
+        self.limited(keys::delete_expired(store, self.max_key_age, now)).await;
     }
-}
 
-async fn limited(chore: impl Future<Output = Result<()>>) {
-    if let Err(error) = with_timeout(LIMIT, chore).await {
-        tracing::warn!(error = error_chain(error), "failed to delete expired rows");
+    async fn limited(&self, chore: impl Future<Output = Result<()>>) {
+        let done = with_timeout(LIMIT, chore).await;
+        self.authenticator.tracker().note_write_failure(&done);
+        if let Err(error) = done {
+            tracing::warn!(error = error_chain(error), "failed to delete expired rows");
+        }
     }
 }

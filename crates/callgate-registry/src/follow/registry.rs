@@ -164,17 +164,13 @@ impl Registry {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
-        let mut tasks = vec![
+        let lease = Lease::take(&store, gateway.gateway(), tracker, self.shares_rate_limits).await;
+        let tasks = vec![
             tokio::spawn(follower.run()),
             tokio::spawn(look_ups.run()),
             tokio::spawn(maintenance.run()),
+            tokio::spawn(lease.clone().run()),
         ];
-        let mut lease = None;
-        if self.shares_rate_limits {
-            let taken = Lease::take(&store, gateway.gateway()).await;
-            tasks.push(tokio::spawn(taken.clone().run()));
-            lease = Some(taken);
-        }
         Ok(Following { tasks, store, authenticator, lease })
     }
 
@@ -192,7 +188,7 @@ pub struct Following {
     tasks: Vec<JoinHandle<()>>,
     store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
-    lease: Option<Lease>,
+    lease: Lease,
 }
 
 impl Following {
@@ -201,9 +197,7 @@ impl Following {
         self.tasks.iter().for_each(JoinHandle::abort);
         if !self.authenticator.tracker().is_unavailable() {
             flush_uses(&*self.store, &self.authenticator).await;
-            if let Some(lease) = &self.lease {
-                lease.end().await;
-            }
+            self.lease.end().await;
         }
     }
 }
@@ -224,7 +218,9 @@ pub(super) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthentic
         }
         Ok(())
     };
-    if let Err(error) = with_timeout(FLUSH_LIMIT, written).await {
+    let written = with_timeout(FLUSH_LIMIT, written).await;
+    authenticator.tracker().note_write_failure(&written);
+    if let Err(error) = written {
         tracing::warn!(error = error_chain(error), "failed to record the last use of tokens");
     }
 }

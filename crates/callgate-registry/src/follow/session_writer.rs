@@ -9,6 +9,7 @@ use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
 
 use crate::auth::health::HealthTracker;
+use crate::db::pool::with_timeout;
 use crate::follow::sessions;
 use crate::hex::to_hex;
 use crate::store::Result;
@@ -26,12 +27,8 @@ pub(crate) struct SessionWriter {
 }
 
 #[derive(Debug, ThisError)]
-enum WriteError {
-    #[error("the registry is unavailable")]
-    Unavailable,
-    #[error("the registry did not respond within {LIMIT:?}")]
-    NoAnswer,
-}
+#[error("the registry is unavailable")]
+struct Unavailable;
 
 type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -44,10 +41,11 @@ impl SessionWriter {
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
         // Before the first poll there is no failure.
         if self.tracker.age().is_some() && self.tracker.is_unavailable() {
-            return Err(WriteError::Unavailable.into());
+            return Err(Unavailable.into());
         }
-        let stored = tokio::time::timeout(LIMIT, write).await;
-        Ok(stored.map_err(|_| WriteError::NoAnswer)??)
+        let stored = with_timeout(LIMIT, write).await;
+        self.tracker.note_write(&stored);
+        Ok(stored?)
     }
 }
 

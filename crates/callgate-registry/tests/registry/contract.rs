@@ -81,6 +81,9 @@ macro_rules! contract {
                 an_import_from_what_is_no_longer_so_is_refused_each_time,
                 messages_and_sessions_have_each_a_number_of_their_own,
             }
+            tests! { $(#[$alone])? several: kind
+                transactions_that_the_database_ended_leave_no_connection_behind,
+            }
             tests! { $(#[$alone])? gateways: registry
                 of_several_gateways_that_find_the_key_old_one_adds_one,
                 changes_of_one_session_by_several_gateways_are_all_kept,

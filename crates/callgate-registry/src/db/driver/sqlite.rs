@@ -11,8 +11,8 @@ use sqlx::sqlite::{
     SqliteSynchronous, SqliteValueRef,
 };
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Row as _, Sqlite, SqliteConnection, TypeInfo as _,
-    ValueRef as _,
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection,
+    TypeInfo as _, ValueRef as _,
 };
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
@@ -59,6 +59,11 @@ pub(crate) async fn connect(
     let pool = SqlitePoolOptions::new()
         .max_connections(options.max_connections)
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
+        // SQLite itself rolls back, such as if the disk is full. A `ROLLBACK` then fails, and sqlx would count the
+        // transaction as open forever. Such a connection is closed.
+        .before_acquire(|connection, _| {
+            Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
+        })
         .connect_with(connect)
         .await
         .map_err(DatabaseError::from)?;

@@ -9,6 +9,7 @@ use super::fake_store::{FakeStore, Mode, Rows};
 use super::*;
 use crate::auth::authenticator::TokenOptions;
 use crate::auth::health::{HealthSource, HealthTracker};
+use crate::db::pool::with_timeout;
 use crate::rows::{TokenRow, UserRow};
 use crate::store::Store;
 
@@ -261,7 +262,38 @@ async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted(
         "the registry was last read 12 s ago; that state is served, see the log"
     );
     assert_eq!(degraded.details, [("registry_age_seconds", 12)]);
-    assert_eq!(degraded.credentials_accepted_for, Duration::from_millis(47_100));
+    assert_eq!(degraded.credentials_accepted_for, Some(Duration::from_millis(47_100)));
+}
+
+/// A hanging write counts as much as a refused one, and a renewed lease shows that writes succeed again.
+#[tokio::test(start_paused = true)]
+async fn readiness_tells_while_writes_fail() {
+    for is_shared in [true, false] {
+        let store = Arc::new(FakeStore::default());
+        let registry = Registry::new(Arc::clone(&store) as _);
+        let registry = if is_shared { registry.share_rate_limits() } else { registry };
+        let gateway = Callgate::builder().build().unwrap();
+        let _following = registry.follow(&gateway).await.unwrap();
+        let tracker = Arc::clone(registry.authenticator().tracker());
+        let source = HealthSource { tracker, store: Arc::clone(&store) as _ };
+        assert!(source.degraded().is_none());
+        store.set(|rows| rows.mode = Mode::NoWrites);
+        if !is_shared {
+            let names = [(1, "a".to_owned())];
+            let written = with_timeout(POLL, store.store_tool_names(&names)).await;
+            source.tracker.note_write(&written);
+        }
+        sleep(Duration::from_secs(20)).await;
+        let degraded = source.degraded().unwrap();
+        assert_eq!(
+            degraded.reason,
+            "the registry cannot be written: check that it is running and can be reached from here"
+        );
+        assert_eq!(degraded.credentials_accepted_for, None, "it can be read");
+        store.set(|rows| rows.mode = Mode::Well);
+        sleep(Duration::from_secs(10)).await;
+        assert!(source.degraded().is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use callgate_registry::{
     Store as _, StoreError,
 };
 
-use crate::databases::Registry;
+use crate::databases::{Kind, Registry};
 
 const WRITERS: i64 = 8;
 const ROUNDS: i64 = 3;
@@ -58,6 +58,51 @@ pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
     let owners: BTreeSet<i64> = tokens.iter().map(|token| token.id_user).collect();
     assert_eq!((tokens.len(), owners.len(), catalog.settings.len()), (count, count, 1));
     assert_eq!(registry.store.keys("session").await.unwrap().len(), 1);
+}
+
+/// Ends transactions in the middle: SQLite rolls back by itself, as if the disk were full, and the servers refuse a
+/// statement or close the connection.
+fn fault(kind: Kind) -> (&'static str, &'static [&'static str]) {
+    match kind {
+        Kind::Sqlite => (
+            "CREATE TRIGGER fault BEFORE INSERT ON users WHEN NEW.login = 'fault'
+             BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END",
+            &["fault"],
+        ),
+        Kind::Postgres => (
+            "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF NEW.login = 'fault' THEN
+                     RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100';
+                 END IF;
+                 PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW;
+             END $$;
+             CREATE TRIGGER fault BEFORE INSERT ON users FOR EACH ROW
+             WHEN (NEW.login IN ('fault', 'lost')) EXECUTE FUNCTION fault()",
+            &["fault", "lost"],
+        ),
+        Kind::MariaDb | Kind::SqlServer => {
+            ("ALTER TABLE users ADD CONSTRAINT fault CHECK (login <> 'fault')", &["fault"])
+        }
+    }
+}
+
+pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_behind(kind: Kind) {
+    let registry = Arc::new(kind.registry().await);
+    let (trigger, logins) = fault(kind);
+    registry.place.sql(trigger).await;
+    for login in logins {
+        at_once(&registry, |registry, _| async move {
+            registry.store.add_user(login, Some("nobody")).await.unwrap_err();
+        })
+        .await;
+    }
+    at_once(&registry, |registry, writer| async move {
+        registry.store.add_user(&writer.to_string(), None).await.unwrap();
+        registry.store.access_rows().await.unwrap();
+    })
+    .await;
+    let access = registry.store.access_rows().await.unwrap();
+    assert_eq!((i64::try_from(access.users.len()).unwrap(), access.roles.len()), (WRITERS, 0));
 }
 
 /// Adds one to the number that a method has for its title, made from what was read.

@@ -25,9 +25,9 @@ pub(super) enum Status {
     Stale(String),
 }
 
-/// Reports whether the source of the catalog and of credentials can be reached.
+/// Reports whether the source of the catalog and of credentials works.
 pub trait ReadinessCheck: Send + Sync + Debug {
-    /// Returns `None` if it can be reached.
+    /// Returns `None` if it works.
     fn degraded(&self) -> Option<Degraded>;
 
     /// Adds the metrics of the source to `GET /metrics`.
@@ -43,8 +43,9 @@ pub struct Degraded {
     pub reason: String,
     /// More members of `/readyz`.
     pub details: Vec<(&'static str, u64)>,
-    /// How much longer credentials that were verified before are accepted.
-    pub credentials_accepted_for: Duration,
+    /// How much longer credentials that were verified before are accepted; `None` if the source can be read, and
+    /// only other operations fail.
+    pub credentials_accepted_for: Option<Duration>,
 }
 
 impl Readiness {

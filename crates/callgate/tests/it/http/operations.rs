@@ -78,7 +78,7 @@ impl ReadinessCheck for Away {
         Some(Degraded {
             reason: "the registry was last read 12 s ago".to_owned(),
             details: vec![("registry_age_seconds", 12)],
-            credentials_accepted_for: self.0,
+            credentials_accepted_for: Some(self.0),
         })
     }
 

@@ -1,6 +1,7 @@
 //! `/healthz` and `/readyz`.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -56,9 +57,15 @@ fn readiness(state: &SharedState) -> (StatusCode, Vec<(&'static str, Value)>) {
         (Status::Starting, _) => {
             return (StatusCode::SERVICE_UNAVAILABLE, vec![("status", "starting".into())]);
         }
-        (_, Some(degraded)) => stale(degraded, state.options.require_auth),
+        (_, Some(Degraded { reason, details, credentials_accepted_for: Some(left) })) => {
+            stale(&reason, details, left, state.options.require_auth)
+        }
         (Status::Ready, None) => (StatusCode::OK, vec![("status", "ready".into())]),
-        (Status::Stale(why), None) => {
+        (Status::Ready, Some(degraded)) => {
+            let reason = degraded.reason.into();
+            (StatusCode::OK, vec![("status", "degraded".into()), ("reason", reason)])
+        }
+        (Status::Stale(why), _) => {
             (StatusCode::OK, vec![("status", "stale".into()), ("reason", why.into())])
         }
     };
@@ -72,10 +79,14 @@ fn readiness(state: &SharedState) -> (StatusCode, Vec<(&'static str, Value)>) {
     (status, body)
 }
 
-fn stale(degraded: Degraded, require_auth: bool) -> (StatusCode, Vec<(&'static str, Value)>) {
-    let Degraded { reason, details, credentials_accepted_for } = degraded;
-    let left = credentials_accepted_for.as_secs();
-    let (status, tokens) = match (credentials_accepted_for.is_zero(), require_auth) {
+fn stale(
+    reason: &str,
+    details: Vec<(&'static str, u64)>,
+    accepted_for: Duration,
+    require_auth: bool,
+) -> (StatusCode, Vec<(&'static str, Value)>) {
+    let left = accepted_for.as_secs();
+    let (status, tokens) = match (accepted_for.is_zero(), require_auth) {
         (false, _) => (StatusCode::OK, format!("known tokens are accepted for {left} s more")),
         (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "all callers are refused".to_owned()),
         (true, false) => (StatusCode::OK, "callers with a token are refused".to_owned()),
