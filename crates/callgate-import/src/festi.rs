@@ -44,7 +44,7 @@ pub async fn read(
     if let Some(prefix) = &rows.other_prefix {
         return Err(hinted(
             format!("`{shown}` has its actions in `{prefix}section_actions`"),
-            format!("use `--prefix '{prefix}'`"),
+            format!("use `--table-prefix '{prefix}'`"),
         ));
     }
     let name = match url.path().and_then(Path::file_name) {
@@ -57,7 +57,7 @@ pub async fn read(
 fn hint(error: &FestiError) -> String {
     match error {
         FestiError::Missing { prefix: Some(prefix), .. } => {
-            format!("it has `{prefix}section_actions`: use `--prefix '{prefix}'`")
+            format!("it has `{prefix}section_actions`: use `--table-prefix '{prefix}'`")
         }
         FestiError::Missing { prefix: None, .. } => {
             "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, methods \

@@ -13,13 +13,13 @@ use crate::{Line, Plan, manifest, openrpc};
 
 /// Imports an OpenRPC document.
 pub fn openrpc(text: &str) {
-    let options = ReadOptions { upstream: "a", external: &[] };
+    let options = ReadOptions { upstream: "a", external: &[], name: None };
     openrpc::read(text, options).into_iter().for_each(imported);
 }
 
 /// Imports a manifest, and uses it as an overlay.
 pub fn manifest(text: &str) {
-    manifest::read(text, None).into_iter().for_each(imported);
+    manifest::read(text, None, None).into_iter().for_each(imported);
     let _ = manifest::overlay(text);
 }
 

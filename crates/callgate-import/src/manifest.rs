@@ -257,11 +257,11 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     Ok(overlay)
 }
 
-/// Reads a manifest. `upstream` takes precedence over that of the manifest.
-pub fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
+/// Reads a manifest. `upstream` and `name` take precedence over those of the manifest.
+pub fn read(text: &str, upstream: Option<&str>, name: Option<&str>) -> anyhow::Result<Source> {
     let manifest = parse(text)?;
     let default = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);
-    let name = match &manifest.name {
+    let name = match name.or(manifest.name.as_deref()) {
         Some(name) => format!("manifest `{name}`"),
         None => "manifest".to_owned(),
     };

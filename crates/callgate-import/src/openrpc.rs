@@ -33,6 +33,8 @@ pub struct ReadOptions<'a> {
     pub upstream: &'a str,
     /// Files that external references point to.
     pub external: &'a [ExternalFile],
+    /// Name of the document among those of the upstream; by default its title.
+    pub name: Option<&'a str>,
 }
 
 /// Parses a document in JSON, or in YAML if it does not begin like JSON.
@@ -60,7 +62,7 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
         None => bail!("the document has no `methods`"),
     };
     let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
-    let title = info("title").unwrap_or("untitled");
+    let title = options.name.or_else(|| info("title")).unwrap_or("untitled");
     let mut source = Source::new(format!("OpenRPC document `{title}`"), options.upstream);
     source.notes.push(format!(
         "version {}, {} methods, OpenRPC {version}",

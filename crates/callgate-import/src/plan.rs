@@ -144,7 +144,8 @@ impl Plan {
             let note = "note: nothing is removed, since not all of the source was read";
             plan.notes.push(note.to_owned());
         }
-        let ids: Vec<&str> = source.methods.iter().map(|it| it.row.rpc_method.as_str()).collect();
+        let ids = source.methods.iter().map(|it| options.name_in_source(&it.row.rpc_method));
+        let ids: Vec<&str> = ids.collect();
         let unused = options.selection.unused(&ids).into_iter();
         plan.notes.extend(unused.map(|pattern| format!("note: no method matches `{pattern}`")));
         Ok(plan)
@@ -160,13 +161,13 @@ impl Plan {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
         plan.import.revision = rows.revision;
         let registry = Registry::new(rows, written);
-        for refusal in source.refused.iter().filter(|one| options.selection.has(&one.id)) {
+        for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
         let mut seen: HashMap<String, &str> = HashMap::new();
         for proposal in &source.methods {
             let id = proposal.row.rpc_method.as_str();
-            if !options.selection.has(id) {
+            if !options.selects(id) {
                 plan.not_selected += 1;
                 continue;
             }
@@ -184,7 +185,7 @@ impl Plan {
         if source.unread.is_empty() {
             plan.remove_missing(source, &registry, options);
         }
-        plan.add_types(source, rows);
+        plan.add_types(source, rows, written);
         plan.add_missing_sections(rows);
         plan
     }
@@ -298,12 +299,16 @@ impl Plan {
             .map(|method| method.row.rpc_method.as_str())
             .chain(source.refused.iter().filter(|it| !it.hides).map(|it| it.id.as_str()))
             .collect();
+        let suffix = options.name_suffix();
+        let is_superseded = |name: &str| {
+            name.strip_suffix(&suffix).is_some_and(|name| source.supersedes.contains(&name))
+        };
         let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
         gone.retain(|note| {
-            (note.source == source.name || source.supersedes.contains(&note.source.as_str()))
+            (note.source == source.name || is_superseded(&note.source))
                 && source.upstreams.contains(&note.upstream)
                 && !known.contains(note.rpc_method.as_str())
-                && options.selection.has(&note.rpc_method)
+                && options.selects(&note.rpc_method)
         });
         gone.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
         for note in gone {
@@ -333,15 +338,33 @@ impl Plan {
         self.removed.push(row.rpc_method.clone());
     }
 
-    fn add_types(&mut self, source: &Source, rows: &CatalogRows) {
+    /// Adds classes. If all methods are on one upstream, the classes are for its methods only, since another
+    /// service may have others of these names.
+    fn add_types(&mut self, source: &Source, rows: &CatalogRows, written: &[ImportRow]) {
         let known: HashMap<&str, &TypeRow> =
             rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
-        let is_new = |row: &&TypeRow| known.get(row.name.as_str()) != Some(row);
-        self.import.types = source.types.iter().filter(is_new).cloned().collect();
-        // The registry does not know which source a class is from.
+        let upstreams: BTreeSet<&str> =
+            source.methods.iter().map(|method| method.row.upstream_name()).collect();
+        let upstream = upstreams.first().copied().filter(|_| upstreams.len() == 1);
+        for row in &source.types {
+            let mut row = row.clone();
+            if let (Some(upstream), (None, class)) = (upstream, row.class()) {
+                let own = TypeRow::name_for(upstream, class);
+                if known.contains_key(own.as_str()) || known.get(class) != Some(&&row) {
+                    row.name = own;
+                }
+            }
+            if known.get(row.name.as_str()) != Some(&&row) {
+                self.import.types.push(row);
+            }
+        }
+        // The registry does not know which of several sources a class is from.
+        let is_another = |note: &ImportRow| {
+            note.source != source.name && upstream.is_none_or(|upstream| note.upstream == upstream)
+        };
         let names = self.import.types.iter().map(|row| row.name.as_str());
         let others: Vec<&str> = names.filter(|name| known.contains_key(name)).collect();
-        if !others.is_empty() {
+        if !others.is_empty() && written.iter().any(is_another) {
             self.notes.push(format!(
                 "note: this source replaces the fields of these classes: `{}`",
                 others.join("`, `")

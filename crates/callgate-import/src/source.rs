@@ -23,7 +23,9 @@ pub(crate) use safety::declared as declared_safety;
 /// Options of an import that hold for every source.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Which methods are imported.
+    /// Prefix of the ids, which the names at the service do not have.
+    pub prefix: String,
+    /// Which methods are imported, by their names in the source.
     pub selection: Selection,
     /// Sections that callers need, for methods of which the source names none.
     pub sections: Vec<(String, Needed)>,
@@ -33,6 +35,25 @@ pub struct ImportOptions {
     pub prune: bool,
     /// Declares the safety of methods where it is a guess.
     pub approves_guesses: bool,
+}
+
+impl ImportOptions {
+    /// Returns `true` if a method is imported.
+    pub(crate) fn selects(&self, id: &str) -> bool {
+        self.selection.has(self.name_in_source(id))
+    }
+
+    pub(crate) fn name_in_source<'i>(&self, id: &'i str) -> &'i str {
+        id.strip_prefix(&*self.prefix).unwrap_or(id)
+    }
+
+    /// Returns the end of the names of sources that are imported with the prefix.
+    pub(crate) fn name_suffix(&self) -> String {
+        match self.prefix.as_str() {
+            "" => String::new(),
+            prefix => format!(" with prefix `{prefix}`"),
+        }
+    }
 }
 
 /// The methods that a source describes.
@@ -135,7 +156,12 @@ impl Source {
     /// Applies options to all methods. An invalid output schema is dropped, since the method works without it.
     pub fn apply_options(&mut self, options: &ImportOptions) {
         self.note_refused_examples(&options.selection);
+        self.name.push_str(&options.name_suffix());
+        for refusal in &mut self.refused {
+            refusal.id.insert_str(0, &options.prefix);
+        }
         for method in &mut self.methods {
+            method.add_prefix(&options.prefix);
             method.add_sections(&options.sections, self.states_access);
             let row = &mut method.row;
             if row.output_schema.is_none() && row.return_type.is_none() {
@@ -218,6 +244,18 @@ impl Proposal {
             (None, guess) => guess.map(|guess| format!("{GUESSED}{}", guess.as_str())),
         };
         Self { row, ..Self::default() }
+    }
+
+    /// Sets a prefix before the id. Names that would be the same with another prefix follow from the id.
+    fn add_prefix(&mut self, prefix: &str) {
+        if prefix.is_empty() {
+            return;
+        }
+        let row = &mut self.row;
+        let id = format!("{prefix}{}", row.rpc_method);
+        let name = std::mem::replace(&mut row.rpc_method, id);
+        row.remote_name.get_or_insert(name);
+        (row.tool_name, row.plugin, row.method) = (None, None, None);
     }
 
     /// Hides the method if there is a reason to.

@@ -249,6 +249,21 @@ pub struct TypeRow {
     pub schema: Option<String>,
 }
 
+impl TypeRow {
+    /// Returns the upstream whose methods use the definition, or `None` for all methods, and the name of the class.
+    pub fn class(&self) -> (Option<&str>, &str) {
+        match self.name.rsplit_once(':') {
+            Some((upstream, class)) => (Some(upstream), class),
+            None => (None, &self.name),
+        }
+    }
+
+    /// Returns the name of the row that defines a class for the methods of one upstream.
+    pub fn name_for(upstream: &str, class: &str) -> String {
+        format!("{upstream}:{class}")
+    }
+}
+
 /// A row of `settings`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]

@@ -52,6 +52,9 @@ pub(crate) enum Import {
         /// File to read for references to `NAME`, such as `./types.json`; may be repeated
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
+        /// Name of this document among those of the upstream [default: its title]
+        #[arg(long)]
+        name: Option<String>,
         #[command(flatten)]
         service: ServiceOptions,
         #[command(flatten)]
@@ -122,8 +125,8 @@ pub(crate) enum Import {
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
         /// Prefix of its tables of sections and permissions
-        #[arg(long, default_value = "festi_", value_parser = TableNames::with_prefix)]
-        prefix: TableNames,
+        #[arg(long, value_name = "PREFIX", default_value = "festi_", value_parser = TableNames::with_prefix)]
+        table_prefix: TableNames,
         /// Also import its users and their own grants
         #[arg(long)]
         users: bool,
@@ -135,6 +138,9 @@ pub(crate) enum Import {
     Manifest {
         /// Manifest
         file: PathBuf,
+        /// Name of this manifest among those of its upstreams [default: that in the manifest]
+        #[arg(long)]
+        name: Option<String>,
         #[command(flatten)]
         options: ImportOptions,
     },
@@ -198,10 +204,14 @@ pub(crate) struct ImportOptions {
     /// Upstream that runs the methods [default: that of the manifest, or `default`]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Only methods whose id matches, such as `user.*`; may be repeated
+    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another. The service gets
+    /// the names without it
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// Only methods whose name in the source matches, such as `user.*`; may be repeated
     #[arg(long, value_name = "PATTERN")]
     select: Vec<String>,
-    /// No methods whose id matches; may be repeated
+    /// No methods whose name in the source matches; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Section and mask that callers need, for methods without sections in the source; may be repeated,
@@ -233,6 +243,7 @@ impl ImportOptions {
     pub(crate) fn to_import(&self) -> callgate_import::ImportOptions {
         let selection = Selection { select: self.select.clone(), exclude: self.exclude.clone() };
         callgate_import::ImportOptions {
+            prefix: self.prefix.clone().unwrap_or_default(),
             selection,
             sections: self.sections.clone(),
             no_output_schemas: self.no_output_schemas,

@@ -7,6 +7,7 @@ mod manifest;
 mod openrpc;
 mod overrides;
 mod php;
+mod prefix;
 mod real;
 mod running;
 mod safety;

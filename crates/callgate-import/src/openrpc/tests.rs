@@ -12,7 +12,7 @@ fn read_document(methods: &Value, schemas: &Value) -> anyhow::Result<Source> {
         "methods": methods,
         "components": {"schemas": schemas},
     });
-    read(&document.to_string(), ReadOptions { upstream: "pets", external: &[] })
+    read(&document.to_string(), ReadOptions { upstream: "pets", external: &[], name: None })
 }
 
 fn method(name: &str, params: &Value) -> Value {
@@ -109,7 +109,7 @@ fn examples_that_are_references_are_read_in_bounded_time() {
 fn deep_documents_are_refused() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let text = format!("{{\"openrpc\": \"1.3.2\", \"methods\": {deep}}}");
-    assert!(read(&text, ReadOptions { upstream: "pets", external: &[] }).is_err());
+    assert!(read(&text, ReadOptions { upstream: "pets", external: &[], name: None }).is_err());
     let chain: Map<String, Value> = (0..2000)
         .map(|n| {
             let next = json!({"$ref": format!("#/components/schemas/L{}", n + 1)});
@@ -128,6 +128,8 @@ fn a_long_title_is_not_repeated_for_each_method() {
         "info": {"title": "t".repeat(1 << 20)},
         "methods": [method("m", &json!([]))],
     });
-    let source = read(&text.to_string(), ReadOptions { upstream: "pets", external: &[] }).unwrap();
+    let source =
+        read(&text.to_string(), ReadOptions { upstream: "pets", external: &[], name: None })
+            .unwrap();
     assert!(source.name.len() < 1024);
 }

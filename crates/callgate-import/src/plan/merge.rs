@@ -80,7 +80,9 @@ impl<'a> Registry<'a> {
         }
         let old_row = self.methods.get(id).copied();
         if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
-            return Err(format!("upstream `{owner}` has a method of that name"));
+            return Err(format!(
+                "upstream `{owner}` has a method of that name; import one of them with `--prefix`"
+            ));
         }
         let last = last.map(Written::parse);
         let (mut row, mut changes, mut by_hand) = match old_row {

@@ -4,7 +4,7 @@
 mod tests;
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -12,10 +12,12 @@ use callgate::Mask;
 use callgate::access::{Need, Requirement, Section};
 use callgate::catalog::{Catalog, CatalogBuilder};
 use callgate::gateway::Settings;
-use callgate::model::{DefinitionError, Finding, LOCAL, Method, Prefix, Types};
+use callgate::model::{
+    ClassName, DefinitionError, Finding, LOCAL, Method, Prefix, TypeDefinition, Types,
+};
 
 use crate::catalog::definition;
-use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, action_key, present};
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, TypeRow, action_key, present};
 
 /// Which methods are tools if their row does not specify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,7 +91,10 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
 }
 
 struct Context<'a> {
+    /// Classes for all methods.
     types: Types,
+    /// Classes for the methods of an upstream that defines its own.
+    own_types: HashMap<&'a str, Types>,
     salt: u64,
     idents: HashMap<i64, &'a str>,
     actions: HashMap<(String, String), Vec<&'a ActionRow>>,
@@ -103,9 +108,10 @@ impl<'a> Context<'a> {
         rows: &'a CatalogRows,
         assembly: &Assembly<'a>,
     ) -> (Self, Vec<(String, DefinitionError)>) {
-        let (types, rejected) = types(rows);
+        let (types, own_types, rejected) = types(rows);
         let context = Self {
             types,
+            own_types,
             salt: salt(rows),
             idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
             actions: actions(rows),
@@ -133,12 +139,19 @@ impl<'a> Context<'a> {
                     return;
                 }
                 match definition::method(row, requirement) {
-                    Ok(method) => builder.add(method, fingerprint, &self.types, findings),
+                    Ok(method) => {
+                        let types = self.types_of(row.upstream_name());
+                        builder.add(method, fingerprint, types, findings);
+                    }
                     Err(reason) => builder.quarantine(label(row), reason),
                 }
             }
             Err(reason) => builder.quarantine(label(row), reason),
         }
+    }
+
+    fn types_of(&self, upstream: &str) -> &Types {
+        self.own_types.get(upstream).unwrap_or(&self.types)
     }
 
     /// Returns the requirement of a row, or `None` if it is not a tool.
@@ -236,7 +249,7 @@ impl<'a> Context<'a> {
             None => Ok(method),
         };
         match overlaid {
-            Ok(method) => builder.add(method, fingerprint, &self.types, findings),
+            Ok(method) => builder.add(method, fingerprint, self.types_of(LOCAL), findings),
             Err(reason) => builder.quarantine(id, reason),
         }
     }
@@ -275,18 +288,35 @@ fn label(row: &MethodRow) -> String {
     }
 }
 
-fn types(rows: &CatalogRows) -> (Types, Vec<(String, DefinitionError)>) {
-    let mut rejected = Vec::new();
-    let mut definitions = Vec::new();
+/// Returns the classes for all methods, those for the methods of single upstreams, and invalid definitions.
+fn types(rows: &CatalogRows) -> (Types, HashMap<&str, Types>, Vec<(String, DefinitionError)>) {
+    let (mut rejected, mut common) = (Vec::new(), BTreeMap::new());
+    let mut own: HashMap<&str, BTreeMap<ClassName, TypeDefinition>> = HashMap::new();
     for row in &rows.types {
-        match definition::type_definition(row) {
-            Ok(definition) => definitions.push(definition),
-            Err(error) => rejected.push((row.name.clone(), error)),
+        match (definition::type_definition(row), row.class().0) {
+            (Ok((name, definition)), None) => {
+                common.insert(name, definition);
+            }
+            (Ok((name, definition)), Some(upstream)) => {
+                own.entry(upstream).or_default().insert(name, definition);
+            }
+            (Err(error), _) => rejected.push((row.name.clone(), error)),
         }
     }
-    let (types, unlinked) = Types::new(definitions);
+    let own = own.into_iter().map(|(upstream, definitions)| {
+        let names: BTreeSet<ClassName> = definitions.keys().cloned().collect();
+        let mut all = common.clone();
+        all.extend(definitions);
+        let (types, unlinked) = Types::new(all);
+        let unlinked = unlinked.into_iter().filter(|(name, _)| names.contains(name));
+        let name = |name: ClassName| TypeRow::name_for(upstream, &name.to_string());
+        rejected.extend(unlinked.map(|(class, error)| (name(class), error)));
+        (upstream, types)
+    });
+    let own = own.collect();
+    let (types, unlinked) = Types::new(common);
     rejected.extend(unlinked.into_iter().map(|(name, error)| (name.to_string(), error)));
-    (types, rejected)
+    (types, own, rejected)
 }
 
 fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {

@@ -22,7 +22,8 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
         .description(row.description.clone().unwrap_or_default())
         .with_requirement(requirement)
         .upstream(row.upstream_name());
-    if let Some(name) = present(row.remote_name.as_deref()) {
+    // Not trimmed: an import with a prefix has the service's name as it is.
+    if let Some(name) = row.remote_name.as_deref().filter(|name| !name.trim().is_empty()) {
         method = method.remote_name(name);
     }
     match json_column::<Value>("input_schema", row.input_schema.as_deref())? {
@@ -112,7 +113,7 @@ pub(crate) fn type_definition(
         #[serde(default)]
         optional: bool,
     }
-    let name = ClassName::parse(&row.name).ok_or_else(|| {
+    let name = ClassName::parse(row.class().1).ok_or_else(|| {
         DefinitionError::value("name", format_args!("`{}` is not a class name", row.name))
     })?;
     if let Some(schema) = json_column("schema", row.schema.as_deref())? {

@@ -166,10 +166,11 @@ async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source>
 async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source> {
     let upstream = upstream(import);
     match import {
-        Import::Openrpc { source, references, service, .. } => {
+        Import::Openrpc { source, references, name, service, .. } => {
             let external: Vec<ExternalFile> =
                 references.iter().map(ExternalFile::read).collect::<anyhow::Result<_>>()?;
-            let options = ReadOptions { upstream: upstream?, external: &external };
+            let name = name.as_deref();
+            let options = ReadOptions { upstream: upstream?, external: &external, name };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
                 return openrpc::read(&read_file(file)?, options).with_context(in_(file));
@@ -181,13 +182,13 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
         }
         Import::Introspect { url: given, service, .. } => {
             let target = given.as_deref().map(url).transpose()?;
-            let options = ReadOptions { upstream: upstream?, external: &[] };
+            let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             of_service(config, target, service, options, |_| vec![Description::Introspection]).await
         }
         Import::Drupal { url: given, from, service, .. } => {
             let site = given.as_deref().map(url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
-            let options = ReadOptions { upstream: upstream?, external: &[] };
+            let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             let description = Description::Drupal((*from).into());
             of_service(config, target, service, options, |_| vec![description]).await
         }
@@ -202,17 +203,17 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             let _ = (directory, name, vendor, skip);
             Err(crate::errors::not_built("a reader of PHP", "php"))
         }
-        Import::Festi { database_url, password_file, prefix, users, .. } => {
+        Import::Festi { database_url, password_file, table_prefix, users, .. } => {
             let mut url: DatabaseUrl = database_url.parse()?;
             if let Some(file) = password_file {
                 url = password_in_file(url, "--password-file", file)?;
             }
             let users = if *users { Users::All } else { Users::None };
-            festi::read(&url, prefix, users, upstream?).await
+            festi::read(&url, table_prefix, users, upstream?).await
         }
-        Import::Manifest { file, options } => {
-            let text = read_file(file)?;
-            manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
+        Import::Manifest { file, name, options } => {
+            let (text, upstream) = (read_file(file)?, options.upstream.as_deref());
+            manifest::read(&text, upstream, name.as_deref()).with_context(in_(file))
         }
     }
 }

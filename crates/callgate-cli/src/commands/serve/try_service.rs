@@ -98,7 +98,7 @@ async fn find(
     target: Target,
 ) -> anyhow::Result<DescribedService> {
     let mut attempts = Attempts::searching();
-    let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[] };
+    let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[], name: None };
     let service = given.service.service(config, target)?;
     for description in [
         Description::OpenRpc(DocumentRequest::Discover),

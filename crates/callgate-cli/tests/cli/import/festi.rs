@@ -170,7 +170,7 @@ fn a_database_with_missing_tables_is_read() {
         "festi.db",
         "CREATE TABLE rpc_methods (method TEXT); INSERT INTO rpc_methods VALUES ('getUser');",
     );
-    let ran = import(&dir, &["--prefix", "app_"]);
+    let ran = import(&dir, &["--table-prefix", "app_"]);
     insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
 }
 
@@ -196,7 +196,7 @@ fn unreadable_festi_databases_are_reported_with_hints() {
         assert_eq!(code, 1);
         told += &talk;
     }
-    let ran = dir.run(&["import", "festi", "sqlite:empty.db", "--prefix", "a-b"]);
+    let ran = dir.run(&["import", "festi", "sqlite:empty.db", "--table-prefix", "a-b"]);
     told += &ran.stderr();
     assert!(!told.contains("s3cret"), "{told}");
     assert!(!dir.path("nowhere.db").exists());

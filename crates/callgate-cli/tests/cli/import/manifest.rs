@@ -196,7 +196,7 @@ fn a_replaced_class_is_reported() {
     for (name, field, is_told) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
         dir.write("manifest.toml", &of(name, field));
         let talk = dir.run(&["import", "manifest", "manifest.toml"]).stderr();
-        let note = "this source replaces the fields of these classes: `Pet`";
+        let note = "this source replaces the fields of these classes: `default:Pet`";
         assert_eq!(talk.contains(note), is_told, "{talk}");
     }
 }

@@ -258,3 +258,37 @@ fn attributes_that_are_not_constant_are_reported() {
     assert_eq!(dir.properties("a.factory")["f"]["minLength"], 3);
     assert_eq!(dir.exported()["a.factory"]["safety"], "read_only");
 }
+
+#[test]
+fn classes_of_two_applications_do_not_change_each_other() {
+    let dir = registry();
+    let applications = [("shop", "int $price"), ("zoo", "string $name")];
+    for (name, field) in applications {
+        dir.php(
+            &format!("{name}/App.php"),
+            &format!(
+                "class Item {{ public {field}; }}
+                class App {{
+                    /** @rpc {name}.list\n * @param Item[] $items */
+                    public function items(array $items) {{}}
+                }}"
+            ),
+        );
+        dir.import_php(name, &["--upstream", name]);
+    }
+    // Also if one of them changes, or is imported again.
+    for _ in 0..2 {
+        for (name, field) in applications {
+            let said = dir.import_php(name, &["--upstream", name]).stdout();
+            assert!(said.contains("nothing changed"), "{said}");
+            let property = field.split_once('$').unwrap().1;
+            let item = &dir.properties(&format!("{name}.list"))["items"]["items"]["properties"];
+            let properties: Vec<&String> = item.as_object().unwrap().keys().collect();
+            assert_eq!(properties, [property]);
+        }
+    }
+    let copy = registry();
+    copy.write("manifest.json", &dir.ok(&["export"]));
+    copy.ok(&["import", "manifest", "manifest.json"]);
+    assert_eq!(copy.ok(&["export"]), dir.ok(&["export"]));
+}

@@ -328,7 +328,7 @@ fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
     // A class that is defined changes every method that names it.
     rows.methods[0].params = Some(r#"["Foo $x"]"#.to_owned());
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
-    rows.types.push(crate::rows::TypeRow {
+    rows.types.push(TypeRow {
         name: "Foo".to_owned(),
         fields: Some(r#"[{"name":"bar","type":"int"}]"#.to_owned()),
         schema: None,
@@ -348,7 +348,7 @@ fn wrong_classes_are_told_and_the_rest_is_served() {
         ("B", Some(r#"[{"name":"x","type":"self"}]"#), None),
         ("C", None, Some(r#"{"$ref":"file:///etc/passwd"}"#)),
     ] {
-        rows.types.push(crate::rows::TypeRow {
+        rows.types.push(TypeRow {
             name: name.to_owned(),
             fields: fields.map(str::to_owned),
             schema: schema.map(str::to_owned),
