@@ -114,6 +114,7 @@ fn assembly(config: &Config) -> Assembly<'_> {
     Assembly {
         code: &[],
         exposure: config.exposure,
+        open_methods: config.open_methods,
         prefix: Prefix::default(),
         upstreams: config.upstreams.names().chain([LOCAL]).collect(),
         previous: None,

@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use callgate::Secret;
 use callgate::access::RateLimits;
+use callgate::gateway::OpenMethods;
 use callgate::http::{ForwardedHeader, HttpOptions, ServerLimits};
 use callgate_registry::{
     DatabaseOptions, DatabaseUrl, Exposure, TableNameError, TableNames, TokenOptions,
@@ -98,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerLimits,
     pub(crate) allow_anonymous: bool,
     pub(crate) exposure: Exposure,
+    /// What happens to methods without a section; `None` serves them with a warning.
+    pub(crate) open_methods: Option<OpenMethods>,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) call_timeout: Duration,
     pub(crate) rate_limits: RateLimits,
@@ -140,6 +143,7 @@ impl Config {
         let attach = Attach::resolve(&values, is_festi, tables.as_ref())?;
         let row_limits = RowLimits::resolve(&values)?;
         let max_connections = get("max_connections").number(1..=1 << 20)?;
+        let http = http_options(&values, is_festi, max_connections)?;
         Ok(Self {
             listen: get("listen").address()?,
             operations_listen: match get("operations_listen") {
@@ -148,7 +152,6 @@ impl Config {
             },
             database: database::url(&values, demo)?,
             database_options: database::options(&values)?,
-            http: http_options(&values, is_festi, max_connections)?,
             server: ServerLimits {
                 max_connections,
                 shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
@@ -159,6 +162,8 @@ impl Config {
                 Value { text: "", .. } => Exposure::All,
                 value => value.choice([("all", Exposure::All), ("marked", Exposure::Marked)])?,
             },
+            open_methods: open_methods(&values, http.require_auth)?,
+            http,
             max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
             rate_limits: RateLimits {
@@ -185,6 +190,17 @@ impl Config {
             upstreams: values.upstreams.with_row_limits(row_limits),
             imports: values.imports,
         })
+    }
+}
+
+/// Returns what happens to methods without a section. They are refused if callers need a token.
+fn open_methods(values: &Values, require_auth: bool) -> anyhow::Result<Option<OpenMethods>> {
+    match values.get("open_methods") {
+        Value { text: "", .. } => Ok(require_auth.then_some(OpenMethods::Refuse)),
+        value => {
+            let choices = [("allow", OpenMethods::Allow), ("refuse", OpenMethods::Refuse)];
+            value.choice(choices).map(Some)
+        }
     }
 }
 

@@ -33,7 +33,8 @@ pub use auth::authenticator::{TokenAuthenticator, TokenOptions};
 pub use auth::keys::{SESSION_KEYS, signing_key};
 pub use auth::token::{Token, TokenError};
 pub use catalog::assemble::{
-    Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings,
+    Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, open_entries,
+    open_methods, settings,
 };
 pub use db::connect::DatabaseOptions;
 pub use db::database::Dialect;

@@ -45,7 +45,7 @@ use visibility::Visibility;
 pub use as_caller::AsCaller;
 pub(crate) use blocking_checks::BlockingChecks;
 pub use openrpc::OpenRpcError;
-pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
+pub use settings::{KEYS as SETTING_KEYS, OpenMethods, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
 /// Maximum time for the client's answers that does not count against the time limit.

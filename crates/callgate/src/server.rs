@@ -159,6 +159,11 @@ mod http {
             http::health_router(Arc::clone(&self.mcp), authenticate, readiness)
         }
 
+        /// Returns `true` if callers without a credential are refused.
+        pub fn requires_auth(&self) -> bool {
+            self.http.options.require_auth
+        }
+
         /// Returns the state that `/readyz` reports.
         pub fn readiness(&self) -> &Readiness {
             &self.http.readiness

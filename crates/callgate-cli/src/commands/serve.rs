@@ -145,6 +145,7 @@ async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
 pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
     let registry = Registry::new(store)
         .exposure(config.exposure)
+        .open_methods(config.open_methods)
         .tokens(config.tokens)
         .max_key_age(config.max_key_age);
     let factory = upstream_factory(config, &registry);

@@ -123,7 +123,7 @@ fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
         settings,
         "mcp_protocol_version=2025-06-18\nmcp_server_name=festi-mcp\nmcp_server_version=1.0.0\n\
          mcp_instructions=\nmcp_tools_prefix=FESTI_MCP\nmcp_page_size=1000\nmcp_list_ttl_ms=0\n\
-         limit_requests_per_caller=\nlimit_requests=\nlimit_tools=\n"
+         limit_requests_per_caller=\nlimit_requests=\nlimit_tools=\nopen_methods=\n"
     );
     assert!(dir.ok(&["section", "list"]).contains("content"));
     dir.ok(&["user", "add", "ada"]);

@@ -134,6 +134,49 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
 }
 
 #[test]
+fn rows_without_a_section_are_told_and_closed_by_a_setting() {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('one')");
+    let mut server = dir.serve(&[]);
+    let line = server.until_logged("methods without a section");
+    assert!(line.contains("WARN") && line.contains("methods=\"one\" count=1"), "{line}");
+    dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('two')");
+    let line = server.until_logged("methods without a section");
+    assert!(line.contains("methods=\"two\" count=2"), "{line}");
+    let listed = dir.run(&["method", "list"]);
+    assert!(listed.stderr().contains("warning: 2 of these methods have no section"));
+    assert_eq!(listed.stdout().matches("OPEN TO EVERYONE").count(), 2, "{}", listed.stdout());
+    assert_eq!(dir.ok(&["lint", "--all"]).matches("everyone may call it").count(), 2);
+    // A person has decided.
+    dir.ok(&["setting", "set", "open_methods", "allow"]);
+    assert_eq!(dir.run(&["method", "list"]).stderr(), "");
+    assert!(!dir.ok(&["lint", "--all"]).contains("everyone may call it"));
+    assert!(has(&server, "one"));
+    dir.ok(&["setting", "set", "open_methods", "refuse"]);
+    server.until("they are closed", |server| server.tools("").is_empty());
+    server.until_logged("`two`: the method names no section, and `open_methods` is `refuse`");
+    let shown = dir.ok(&["method", "show", "one"]);
+    assert!(shown.contains("so nobody may call it; add a section"), "{shown}");
+}
+
+#[test]
+fn rows_without_a_section_are_refused_if_callers_need_a_token() {
+    let dir = TestDirectory::new();
+    dir.ok(&["migrate"]);
+    dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('one')");
+    dir.ok(&["user", "add", "ada"]);
+    let token = dir.ok(&["token", "add", "ada"]);
+    let tools =
+        |more: &[&str]| dir.serve(&[&["--require-auth"], more].concat()).tools(token.trim());
+    assert_eq!(tools(&[]), [""; 0]);
+    dir.write("callgate.toml", "open_methods = \"allow\"\n");
+    assert_eq!(tools(&[]), ["one"]);
+    dir.ok(&["setting", "set", "open_methods", "refuse"]);
+    assert_eq!(tools(&[]), [""; 0]);
+}
+
+#[test]
 fn the_last_catalog_is_served_while_the_registry_cannot_be_read() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);

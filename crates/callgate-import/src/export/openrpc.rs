@@ -31,6 +31,7 @@ pub fn write(
         Assembly {
             code: &[],
             exposure: Exposure::All,
+            open_methods: None,
             prefix: Prefix::default(),
             upstreams: Vec::new(),
             previous: None,

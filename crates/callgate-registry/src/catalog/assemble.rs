@@ -3,15 +3,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use callgate::Mask;
 use callgate::access::{Need, Requirement, Section};
-use callgate::catalog::{Catalog, CatalogBuilder};
-use callgate::gateway::Settings;
+use callgate::catalog::{Catalog, CatalogBuilder, Entry};
+use callgate::gateway::{OpenMethods, Settings};
 use callgate::model::{
     ClassName, DefinitionError, Finding, LOCAL, Method, Prefix, TypeDefinition, Types,
 };
@@ -36,6 +36,8 @@ pub struct Assembly<'a> {
     pub code: &'a [Method],
     /// Exposure of methods whose row does not specify it.
     pub exposure: Exposure,
+    /// What happens to methods without a section, unless the settings of the registry specify it.
+    pub open_methods: Option<OpenMethods>,
     /// Prefix of all tool names.
     pub prefix: Prefix,
     /// Upstreams besides those of the registry.
@@ -70,10 +72,10 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
                 builder.quarantine(label(row), reason);
             }
             Some(_) => match overlays.entry(&row.rpc_method) {
-                Entry::Vacant(free) => {
+                MapEntry::Vacant(free) => {
                     free.insert(row);
                 }
-                Entry::Occupied(_) => {
+                MapEntry::Occupied(_) => {
                     let reason = DefinitionError::DuplicateId(row.rpc_method.clone());
                     builder.quarantine(label(row), reason);
                 }
@@ -99,6 +101,7 @@ struct Context<'a> {
     idents: HashMap<i64, &'a str>,
     actions: HashMap<(String, String), Vec<&'a ActionRow>>,
     exposure: Exposure,
+    open_methods: Option<OpenMethods>,
     upstreams: HashSet<&'a str>,
 }
 
@@ -116,6 +119,7 @@ impl<'a> Context<'a> {
             idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
             actions: actions(rows),
             exposure: assembly.exposure,
+            open_methods: open_methods(rows, assembly.open_methods),
             upstreams: assembly
                 .upstreams
                 .iter()
@@ -170,6 +174,10 @@ impl<'a> Context<'a> {
         let mut findings = Vec::new();
         let mut requirement = self.needs_of_actions(row.permission_key(), &mut findings);
         self.close_named_sections(row, &mut requirement, &mut findings)?;
+        if requirement.is_open() && self.open_methods == Some(OpenMethods::Refuse) {
+            findings.push(Finding::NoSection);
+            requirement = Requirement::closed();
+        }
         Ok(Some((requirement, findings)))
     }
 
@@ -268,6 +276,23 @@ impl<'a> Context<'a> {
         }
         hasher.finish()
     }
+}
+
+/// Returns what happens to methods without a section: as the settings of the registry say, or as configured. An
+/// invalid setting refuses them.
+pub fn open_methods(rows: &CatalogRows, configured: Option<OpenMethods>) -> Option<OpenMethods> {
+    let row = rows.settings.iter().find(|row| row.name == "open_methods");
+    let mut settings = Settings::default();
+    match row.map(|row| settings.set(&row.name, &row.value)) {
+        Some(Err(_)) => Some(OpenMethods::Refuse),
+        _ => settings.open_methods.or(configured),
+    }
+}
+
+/// Returns the methods of the registry that every caller may call.
+pub fn open_entries(catalog: &Catalog) -> impl Iterator<Item = &Entry> {
+    let of_rows = catalog.entries().iter().filter(|entry| entry.upstream() != LOCAL);
+    of_rows.filter(|entry| catalog.requirement(entry).is_open())
 }
 
 fn given_name(row: &MethodRow) -> Option<&str> {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate::catalog::{Catalog, Entry};
-use callgate::gateway::Gateway;
+use callgate::gateway::{Gateway, OpenMethods};
 use callgate::model::{Finding, Method};
 use tokio::task::JoinSet;
 
-use super::log::{error_chain, log_new_problems};
+use super::log::{MAX_NAMED, error_chain, log_new_problems};
 use crate::auth::health::{HealthTracker, Read};
-use crate::catalog::assemble::{Assembled, Assembly, Exposure, assemble, settings};
+use crate::catalog::assemble::{
+    Assembled, Assembly, Exposure, assemble, open_entries, open_methods, settings,
+};
 use crate::db::pool::with_timeout;
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::CatalogRows;
@@ -29,6 +31,7 @@ pub(super) struct CatalogSource {
     pub(super) upstreams: Arc<RowUpstreams>,
     pub(super) code: Arc<[Method]>,
     pub(super) exposure: Exposure,
+    pub(super) open_methods: Option<OpenMethods>,
     pub(super) tracker: Arc<HealthTracker>,
 }
 
@@ -68,7 +71,11 @@ impl CatalogSource {
         let (before, now) = self.upstreams.update(&rows.upstreams, &self.gateway);
         log_new_problems(&before, &now);
         let Assembled { catalog, new_names } = self.assemble(rows);
-        log_new_problems(&problems(&self.gateway.catalog()), &problems(&catalog));
+        let previous = self.gateway.catalog();
+        log_new_problems(&problems(&previous), &problems(&catalog));
+        if open_methods(rows, self.open_methods).is_none() {
+            warn_of_open(&previous, &catalog);
+        }
         tracing::info!(
             tools = catalog.len(),
             quarantined = catalog.quarantined().len(),
@@ -96,12 +103,35 @@ impl CatalogSource {
         let assembly = Assembly {
             code: &self.code,
             exposure: self.exposure,
+            open_methods: self.open_methods,
             prefix: settings.tools_prefix,
             upstreams: upstreams.iter().map(AsRef::as_ref).collect(),
             previous: Some(self.gateway.catalog()),
         };
         assemble(rows, assembly)
     }
+}
+
+/// Logs a warning if there are more methods of the registry that every caller may call.
+fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
+    let open = |catalog: &'_ Catalog| -> BTreeSet<String> {
+        open_entries(catalog).map(|entry| entry.id().to_string()).collect()
+    };
+    let (before, now) = (open(previous), open(catalog));
+    if now.is_subset(&before) {
+        return;
+    }
+    let mut named: Vec<&str> =
+        now.difference(&before).take(MAX_NAMED).map(String::as_str).collect();
+    if now.difference(&before).nth(MAX_NAMED).is_some() {
+        named.push("…");
+    }
+    tracing::warn!(
+        methods = named.join(", "),
+        count = now.len(),
+        "methods without a section may be called by everyone, also without a token; add sections, set \
+         `open_methods` to `refuse`, or to `allow` if that is intended"
+    );
 }
 
 /// Returns a sentence for each problem of a catalog.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use callgate::Callgate;
+use callgate::gateway::OpenMethods;
 use callgate::http::Readiness;
 use callgate::mcp::Mcp;
 use tokio::task::JoinHandle;
@@ -87,6 +88,9 @@ impl Follower {
             upstreams: Arc::new(RowUpstreams::new(registry.factory.clone())),
             code: gateway.methods().into(),
             exposure: registry.exposure,
+            open_methods: registry
+                .open_methods
+                .or_else(|| gateway.requires_auth().then_some(OpenMethods::Refuse)),
             tracker: Arc::clone(authenticator.tracker()),
         };
         let now = Instant::now();

@@ -10,7 +10,7 @@ use crate::auth::health::HealthTracker;
 use crate::store::StoreError;
 
 /// Maximum number of problems that are logged at once.
-const MAX_NAMED: usize = 20;
+pub(super) const MAX_NAMED: usize = 20;
 /// Minimum interval between log entries for changing reasons.
 const BETWEEN: Duration = Duration::from_secs(30);
 

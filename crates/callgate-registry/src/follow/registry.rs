@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use callgate::Callgate;
 use callgate::access::Section;
+use callgate::gateway::OpenMethods;
 use callgate::mcp::Sessions;
 use tokio::task::JoinHandle;
 
@@ -72,6 +73,7 @@ pub struct Registry {
     pub(super) credentials: UserCredentials,
     pub(super) factory: Option<Arc<dyn UpstreamFactory>>,
     pub(super) exposure: Exposure,
+    pub(super) open_methods: Option<OpenMethods>,
     max_key_age: Option<Duration>,
     shares_rate_limits: bool,
 }
@@ -86,6 +88,7 @@ impl Registry {
             credentials,
             factory: None,
             exposure: Exposure::default(),
+            open_methods: None,
             max_key_age: Some(MAX_KEY_AGE),
             shares_rate_limits: false,
         }
@@ -95,6 +98,14 @@ impl Registry {
     #[must_use]
     pub fn exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
+        self
+    }
+
+    /// Sets what happens to methods of the registry that name no section. By default, or with `None`, every caller
+    /// may call them, and the log has a warning; if callers need a token, they are refused.
+    #[must_use]
+    pub fn open_methods(mut self, open_methods: Option<OpenMethods>) -> Self {
+        self.open_methods = open_methods;
         self
     }
 

@@ -28,6 +28,26 @@ pub struct Settings {
     /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits; an empty value is the one
     /// of the configuration.
     pub limits: RateLimits,
+    /// `open_methods`: what happens to rows without a section; `None` is as configured.
+    pub open_methods: Option<OpenMethods>,
+}
+
+/// What happens to methods of the registry that name no section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OpenMethods {
+    /// Every caller may call them.
+    Allow,
+    /// Nobody may call them.
+    Refuse,
+}
+
+impl OpenMethods {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Refuse => "refuse",
+        }
+    }
 }
 
 impl Default for Settings {
@@ -41,6 +61,7 @@ impl Default for Settings {
             page_size: 1_000,
             list_ttl_ms: 0,
             limits: RateLimits::default(),
+            open_methods: None,
         }
     }
 }
@@ -75,6 +96,7 @@ pub const KEYS: [&str; 10] = [
     "limit_requests_per_caller",
     "limit_requests",
     "limit_tools",
+    "open_methods",
 ];
 
 impl Settings {
@@ -121,6 +143,14 @@ impl Settings {
             }
             "limit_requests" => self.limits.total = limit(value).map_err(|_| refused(A_RATE))?,
             "limit_tools" => self.limits.tools = limit(value).map_err(|_| refused(TOOL_RATES))?,
+            "open_methods" => {
+                self.open_methods = match value {
+                    "" => None,
+                    "allow" => Some(OpenMethods::Allow),
+                    "refuse" => Some(OpenMethods::Refuse),
+                    _ => return Err(refused("`allow` or `refuse`; empty for the configuration's")),
+                };
+            }
             _ => return Err(SettingError::Unknown(key.to_owned())),
         }
         Ok(())
@@ -139,6 +169,7 @@ impl Settings {
             "limit_requests_per_caller" => text(self.limits.per_caller.as_ref()),
             "limit_requests" => text(self.limits.total.as_ref()),
             "limit_tools" => text(self.limits.tools.as_ref()),
+            "open_methods" => self.open_methods.map_or("", OpenMethods::as_str).to_owned(),
             _ => return Err(SettingError::Unknown(key.to_owned())),
         })
     }
@@ -182,6 +213,8 @@ mod tests {
             ("limit_requests", "none"),
             ("limit_requests", ""),
             ("limit_tools", "mail.send 10/min per caller, report.* 2/s"),
+            ("open_methods", "refuse"),
+            ("open_methods", ""),
         ] {
             settings.set(key, value).unwrap();
             assert_eq!(settings.get(key).unwrap(), value);
@@ -202,6 +235,7 @@ mod tests {
             ("mcp_list_ttl_ms", "-1"),
             ("limit_requests", "fast"),
             ("limit_tools", "mail.send"),
+            ("open_methods", "no"),
             ("mcp_tool_prefix", "x"),
         ]
         .map(|(key, value)| settings.set(key, value).unwrap_err().to_string())

@@ -39,6 +39,7 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
         Finding::DefaultMismatch(_) => (Level::Warning, "wrong-default"),
         Finding::UncheckedPattern(_) => (Level::Warning, "unchecked-pattern"),
         Finding::UndefinedClass(_) => (Level::Warning, "undefined-class"),
+        Finding::NoSection => (Level::Warning, "no-section"),
         Finding::SectionWithoutAction(_) => (Level::Warning, "section-without-action"),
         Finding::MissingSection(_) => (Level::Warning, "missing-section"),
         Finding::InvalidMask(..) => (Level::Warning, "no-mask"),

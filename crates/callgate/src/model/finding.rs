@@ -62,6 +62,11 @@ pub enum Finding {
          that the other exists, so set `tool_name`"
     )]
     NameCollision,
+    /// The method names no section, and such methods are refused.
+    #[error(
+        "the method names no section, and `open_methods` is `refuse`, so nobody may call it; add a section"
+    )]
+    NoSection,
     /// The section has no action that defines the required mask.
     #[error(
         "section `{0}` has no action that defines the required mask, so nobody may call the method; \
@@ -86,7 +91,10 @@ impl Finding {
     pub fn closes(&self) -> bool {
         matches!(
             self,
-            Self::SectionWithoutAction(_) | Self::MissingSection(_) | Self::InvalidMask(..)
+            Self::NoSection
+                | Self::SectionWithoutAction(_)
+                | Self::MissingSection(_)
+                | Self::InvalidMask(..)
         )
     }
 }

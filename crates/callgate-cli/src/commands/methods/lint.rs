@@ -7,7 +7,9 @@ use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
 use callgate::lint::{ClientProfile, Level, LintOptions, Problem};
 use callgate::model::LOCAL;
-use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
+use callgate_registry::{
+    Assembly, CatalogRows, Store as _, assemble, open_entries, open_methods, settings,
+};
 
 use crate::cli::LintArgs;
 use crate::commands::{assembly, caller_named};
@@ -33,6 +35,9 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         page_size: settings.page_size as usize,
     };
     let mut found = callgate::lint::lint(&catalog, &options);
+    if open_methods(&rows, config.open_methods).is_none() {
+        found.problems.extend(open_entries(&catalog).map(|entry| open(entry.id().as_str())));
+    }
     if caller.is_none() {
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
         found.problems.extend(of_registry((config, &rows), orphans, &refused, code));
@@ -53,6 +58,17 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
 
 fn profiles(lint: &LintArgs) -> Vec<&'static ClientProfile> {
     if lint.clients.is_empty() { ClientProfile::ALL.iter().collect() } else { lint.clients.clone() }
+}
+
+fn open(id: &str) -> Problem {
+    Problem {
+        method: Some(id.to_owned()),
+        level: Level::Warning,
+        code: "open-method",
+        clients: Vec::new(),
+        message: "no section, so everyone may call it, also without a token; add one, or set `open_methods`"
+            .to_owned(),
+    }
 }
 
 /// Returns problems that concern no tool.

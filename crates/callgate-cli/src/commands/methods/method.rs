@@ -12,7 +12,7 @@ use callgate::model::{Finding, LOCAL};
 use callgate_import::{ImportedMethod, Needs, NeedsByKey, Override};
 use callgate_registry::{
     CHECK_ARGUMENTS, CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError,
-    assemble, check, inspect,
+    assemble, check, inspect, open_entries, open_methods,
 };
 use serde_json::{Map, Value, json};
 
@@ -243,6 +243,14 @@ async fn print_findings(
 
 fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printer) {
     let catalog = assemble(rows, assembly(config)).catalog;
+    let open: Vec<&str> = open_entries(&catalog).map(|entry| entry.id().as_str()).collect();
+    if !open.is_empty() && open_methods(rows, config.open_methods).is_none() {
+        printer.talk(format_args!(
+            "warning: {} of these methods have no section, so everyone may call them, also without a token; add \
+             sections, or set `open_methods`",
+            open.len()
+        ));
+    }
     let needs = NeedsByKey::of_rows(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
@@ -266,7 +274,10 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             json!(row.tool_name),
             json!(row.upstream_name()),
             json!(row.safety),
-            json!(sections(&needs.of(row))),
+            match open.binary_search(&row.rpc_method.as_str()) {
+                Ok(_) if !as_json => json!("OPEN TO EVERYONE"),
+                _ => json!(sections(&needs.of(row))),
+            },
             json!(state(row, &catalog, is_first)),
         ]
     });

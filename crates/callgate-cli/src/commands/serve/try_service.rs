@@ -132,6 +132,7 @@ fn catalog(added: &[Added]) -> Catalog {
     let assembly = Assembly {
         code: &[],
         exposure: Exposure::All,
+        open_methods: None,
         prefix: Prefix::default(),
         upstreams: vec![DEFAULT_UPSTREAM],
         previous: None,

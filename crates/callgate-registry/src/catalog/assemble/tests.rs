@@ -39,6 +39,7 @@ fn assembly(code: &[Method]) -> Assembly<'_> {
     Assembly {
         code,
         exposure: Exposure::All,
+        open_methods: None,
         prefix: Prefix::default(),
         upstreams: vec![LOCAL, "default"],
         previous: None,
@@ -50,6 +51,33 @@ fn listed(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
 }
 
 const ALL: [(&str, Mask); 2] = [("content", Mask::Execute), ("system", Mask::Execute)];
+
+#[test]
+fn rows_without_a_section_are_open_unless_they_are_refused() {
+    let mut rows = rows();
+    rows.methods = vec![row("open"), row("protected")];
+    rows.actions = vec![action("protected", 1, "2")];
+    let code = [Method::new("in.code".parse().unwrap())];
+    let count = |rows: &CatalogRows, configured| {
+        let assembly = Assembly { open_methods: configured, ..assembly(&code) };
+        let catalog = assemble(rows, assembly).catalog;
+        let closed = catalog.by_id("open").unwrap().findings().contains(&Finding::NoSection);
+        (listed(&catalog, &[]), listed(&catalog, &ALL), open_entries(&catalog).count(), closed)
+    };
+    let (open, closed) = ((2, 3, 1, false), (1, 2, 0, true));
+    let (allow, refuse) = (Some(OpenMethods::Allow), Some(OpenMethods::Refuse));
+    assert_eq!([None, allow, refuse].map(|it| count(&rows, it)), [open, open, closed]);
+    for (value, expected) in [
+        ("refuse", [closed; 3]),
+        ("allow", [open; 3]),
+        ("", [open, open, closed]),
+        ("refsue", [closed; 3]),
+    ] {
+        let setting = SettingRow { name: "open_methods".to_owned(), value: value.to_owned() };
+        let rows = CatalogRows { settings: vec![setting], ..rows.clone() };
+        assert_eq!([None, allow, refuse].map(|it| count(&rows, it)), expected, "`{value}`");
+    }
+}
 
 #[test]
 fn actions_of_plugin_and_method_define_the_requirement() {

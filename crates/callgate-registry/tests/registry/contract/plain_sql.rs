@@ -55,6 +55,7 @@ pub(crate) fn catalog(rows: &CatalogRows) -> callgate::catalog::Catalog {
     let assembly = Assembly {
         code: &[],
         exposure: Exposure::All,
+        open_methods: None,
         prefix: Prefix::default(),
         upstreams: vec![LOCAL],
         previous: None,
