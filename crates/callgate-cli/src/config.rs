@@ -162,7 +162,7 @@ impl Config {
                 Value { text: "", .. } => Exposure::All,
                 value => value.choice([("all", Exposure::All), ("marked", Exposure::Marked)])?,
             },
-            open_methods: open_methods(&values, http.require_auth)?,
+            open_methods: open_methods(&values, http.require_auth, is_festi)?,
             http,
             max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
@@ -193,9 +193,15 @@ impl Config {
     }
 }
 
-/// Returns what happens to methods without a section. They are refused if callers need a token.
-fn open_methods(values: &Values, require_auth: bool) -> anyhow::Result<Option<OpenMethods>> {
+/// Returns what happens to methods without a section. They are refused if callers need a token, except in Festi, where
+/// a method without an action is for every user.
+fn open_methods(
+    values: &Values,
+    require_auth: bool,
+    is_festi: bool,
+) -> anyhow::Result<Option<OpenMethods>> {
     match values.get("open_methods") {
+        Value { text: "", .. } if is_festi => Ok(Some(OpenMethods::Allow)),
         Value { text: "", .. } => Ok(require_auth.then_some(OpenMethods::Refuse)),
         value => {
             let choices = [("allow", OpenMethods::Allow), ("refuse", OpenMethods::Refuse)];

@@ -120,7 +120,7 @@ allowed_hosts | | host names of this server besides `localhost` and addresses, s
 allowed_origins | | origins of web pages that may call, besides those of this machine, separated by commas: `https://app.example.com`; `*` allows any
 raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`
 exposure | | which methods without a value of `exposed` are tools: `all`, or `marked` (the default of the preset `drupal`)
-open_methods | | methods of the registry without a section: `allow` (everyone may call them) or `refuse` (nobody may); by default `refuse` with `require_auth`, and otherwise `allow` with a warning
+open_methods | | methods of the registry without a section: `allow` (everyone may call them) or `refuse` (nobody may); by default `refuse` with `require_auth`, `allow` in the preset `festi`, and otherwise `allow` with a warning
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls, from when they are read until the replies are sent; results up to 64 KiB are not counted, except in batches
 max_connections | 1024 | maximum number of connections, and of requests in progress; beyond it, idle connections are closed, and other ones refused with 503

@@ -72,7 +72,7 @@ fn the_caller_is_a_user_a_token_or_anonymous() {
     assert_eq!(code, 1);
     assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
     let url = std::fs::read_to_string(dir.path("callgate.toml")).unwrap();
-    dir.write("callgate.toml", &format!("require_auth = true\n{url}"));
+    dir.write("callgate.toml", &format!("require_auth = true\nopen_methods = \"allow\"\n{url}"));
     assert!(dir.call(&["pet.name"]).failure().1.contains("callers must have a token"));
     assert_eq!(dir.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
 }

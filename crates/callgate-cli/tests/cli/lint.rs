@@ -7,7 +7,10 @@ use super::support::{CommandOutput, TestDirectory};
 fn registry() -> TestDirectory {
     let dir = TestDirectory::new();
     dir.ok(&["migrate"]);
-    dir.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
+    dir.write(
+        "callgate.toml",
+        "open_methods = \"allow\"\n[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n",
+    );
     dir
 }
 

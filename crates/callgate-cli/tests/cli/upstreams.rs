@@ -308,7 +308,7 @@ fn metrics_are_served_if_enabled_to_callers_who_may_call() {
     let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
     let dir = place_with_a_method(&table);
     assert_eq!(dir.serve(&[]).get("", "/metrics").status, 404);
-    dir.write("callgate.toml", &format!("metrics = true\n{table}"));
+    dir.write("callgate.toml", &format!("metrics = true\nopen_methods = \"allow\"\n{table}"));
     dir.ok(&["user", "add", "ada"]);
     let token = dir.ok(&["token", "add", "ada"]);
     let server = dir.serve(&["--require-auth"]);

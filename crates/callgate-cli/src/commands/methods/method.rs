@@ -275,7 +275,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             json!(row.upstream_name()),
             json!(row.safety),
             match open.binary_search(&row.rpc_method.as_str()) {
-                Ok(_) if !as_json => json!("OPEN TO EVERYONE"),
+                Ok(_) if is_first && !as_json => json!("OPEN TO EVERYONE"),
                 _ => json!(sections(&needs.of(row))),
             },
             json!(state(row, &catalog, is_first)),
