@@ -172,21 +172,21 @@ fn failing_writes_are_told_and_every_connection_recovers() {
     let metric = |name: &str| {
         let text = server.operations("/metrics").body;
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.trim().parse::<f64>().unwrap()
+        line.trim().parse::<u64>().unwrap()
     };
     assert!(is_ready(&server));
-    assert_eq!(metric("callgate_registry_writable"), 1.0);
+    assert_eq!(metric("callgate_registry_writable"), 1);
     limit_files(&server, "0");
     server.until("it says so", |server| !is_ready(server));
     let reply = ready(&server);
     assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("degraded")));
     assert_eq!(reply.json()["reason"], "the registry cannot be written: see the log");
-    assert_eq!(metric("callgate_registry_writable"), 0.0);
-    assert!(metric("callgate_registry_write_failures_total") >= 1.0);
+    assert_eq!(metric("callgate_registry_writable"), 0);
+    assert!(metric("callgate_registry_write_failures_total") >= 1);
     assert_eq!(server.invoke(&server.token("admin"), "cache.rebuild", &json!({})).status, 200);
     limit_files(&server, "unlimited");
     server.until("it can write", is_ready);
-    assert_eq!(metric("callgate_registry_writable"), 1.0);
+    assert_eq!(metric("callgate_registry_writable"), 1);
     server.signal("-TERM");
     let log = server.wait_for_exit().1;
     let told = |what: &str| log.matches(what).count();

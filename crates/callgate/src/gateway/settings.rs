@@ -85,7 +85,7 @@ pub enum SettingError {
 }
 
 /// All keys.
-pub const KEYS: [&str; 10] = [
+pub const KEYS: [&str; 11] = [
     "mcp_protocol_version",
     "mcp_server_name",
     "mcp_server_version",
