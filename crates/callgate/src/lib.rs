@@ -31,11 +31,11 @@ pub mod internal {
     pub use crate::backoff::random_between;
     pub use crate::gateway::openrpc::{Components, ContentDescriptor, SourceSchema};
     pub use crate::lint::examples::refused_examples;
-    pub use crate::lint::invisible::{
-        escape_invisible, escape_invisible_json, invisible_characters,
-    };
     pub use crate::model::schema::inline::inline as inline_definitions;
     pub use crate::model::schema::walk::{for_each_reference_mut, for_each_schema_mut, json_bytes};
+    pub use crate::wire::invisible::{
+        escape_invisible, escape_invisible_json, invisible_characters,
+    };
 }
 
 pub use access::{Caller, Grants, Mask, User};

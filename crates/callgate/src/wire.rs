@@ -1,6 +1,7 @@
 //! Message formats: JSON-RPC, strict JSON, MCP revisions, cursors and lines.
 
 pub(crate) mod cursor;
+pub(crate) mod invisible;
 pub mod jsonrpc;
 #[cfg(any(feature = "bridge", feature = "stdio"))]
 pub(crate) mod lines;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
-use super::invisible::{find_in, invisible_characters};
+use super::invisible::find_in;
 use super::{Level, Problem, Totals, tokens};
 use crate::mcp::MAX_PAGE_BYTES;
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
 use crate::model::tool::is_portable;
+use crate::wire::invisible::invisible_characters;
 use crate::wire::percent;
 
 /// Maximum number of tokens of a tool without a warning.
