@@ -73,15 +73,16 @@ pub(crate) enum BodyError {
 }
 
 pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyError> {
-    text_counted(body, limit, |_| Ok(())).await
+    let bytes = bytes_counted(body, limit, |_| Ok::<_, BodyError>(())).await?;
+    String::from_utf8(bytes).map_err(|_| BodyError::NotText)
 }
 
 /// Reads a whole body, and passes the size of each chunk to `count`.
-pub(crate) async fn text_counted<E: From<BodyError>>(
+pub(crate) async fn bytes_counted<E: From<BodyError>>(
     mut body: Incoming,
     limit: usize,
     count: impl Fn(usize) -> Result<(), E>,
-) -> Result<String, E> {
+) -> Result<Vec<u8>, E> {
     let mut all = BytesMut::new();
     while let Some(chunk) = next_chunk(&mut body).await? {
         if all.len() + chunk.len() > limit {
@@ -90,7 +91,7 @@ pub(crate) async fn text_counted<E: From<BodyError>>(
         count(chunk.len())?;
         all.extend_from_slice(&chunk);
     }
-    String::from_utf8(all.into()).map_err(|_| BodyError::NotText.into())
+    Ok(all.into())
 }
 
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {

@@ -56,7 +56,7 @@ impl Attempts {
             Ok(Ok(read)) => return Ok(Some(read)),
             Ok(Err(problem)) => (problem.to_owned(), self.is_search, OTHER_ANSWER),
             Err(error) => (
-                shortened_message(&error.to_string()),
+                message(&error),
                 is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
                 reason.unwrap_or_else(|| likely_reason(&error)),
             ),
@@ -71,6 +71,14 @@ impl Attempts {
     /// Returns the error for a service that has none of the descriptions.
     pub fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
         hinted([&[problem.to_owned()][..], &self.absent].concat().join("\n  "), hint)
+    }
+}
+
+/// Returns an error in one line. That of the client is short and safe.
+fn message(error: &QueryError) -> String {
+    match error {
+        QueryError::Rpc(error) => shortened_message(&error.to_string()),
+        QueryError::Failed { message, .. } => message.clone(),
     }
 }
 
@@ -115,16 +123,17 @@ pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
 }
 
 fn likely_reason(error: &QueryError) -> &'static str {
-    const CREDENTIALS: &str = "give credentials with more permissions: `--header-env \
-         Authorization=VARIABLE`, or those of an upstream with `--upstream NAME`";
+    const CREDENTIALS: &str = "give credentials, or ones with more permissions: `--basic USER` with \
+         `--password-env VARIABLE`, `--header-env Authorization=VARIABLE`, or those of an upstream with \
+         `--upstream NAME`";
     let QueryError::Failed { outcome, status, .. } = error else {
         return "the service has this method but returned an error; other descriptions were not requested";
     };
     match (outcome, status) {
         (CallOutcome::Refused, _) => CREDENTIALS,
         (CallOutcome::NoToken, _) => {
-            "no request was sent: check `token_url`, `client_id`, `client_secret`, `scope` and \
-             `refresh_token` in the table `oauth` of the upstream, and the log of the authorization server"
+            "no request was sent: check the table `login` of the upstream, or `token_url`, `client_id`, \
+             `client_secret`, `scope` and `refresh_token` in its table `oauth`, and the log of the server"
         }
         (CallOutcome::Redirected, _) => {
             "redirects are not followed; give the URL that it leads to, if that is the service's"

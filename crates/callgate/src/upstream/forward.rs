@@ -40,18 +40,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Uri;
+use http::{StatusCode, Uri};
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::access::Shares;
+use crate::access::{Caller, Shares};
 use crate::model::arguments::ParamStyle;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use auth::credential::Authentication;
+use auth::login::Sessions;
 use auth::oauth::AccessTokens;
+use auth::redact::Secrets;
 use auth::rejection::SentCredential;
 use breaker::{Attempt, CircuitBreaker};
 use failure::Failure;
@@ -65,6 +67,7 @@ use stats::{CountedCall, ForwardStats};
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, TlsSetupError};
 pub use auth::credential::{CredentialLocation, CredentialOptions, MissingCredential};
+pub use auth::login::Login;
 pub use auth::oauth::{
     ClientAuth, InMemoryRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
     wait_for_token_requests,
@@ -92,6 +95,7 @@ pub struct Forward {
     /// Set if calls share a batch or a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
+    sessions: Option<Sessions>,
     /// Concurrent calls.
     calls: Arc<Shares>,
     breaker: CircuitBreaker,
@@ -118,6 +122,7 @@ impl Forward {
         let client = ServiceClient::new(&options)?;
         Ok(Self {
             queue: RequestQueue::new(&name, &options, &client, &stats),
+            sessions: Sessions::new(&name, &options, &client),
             client,
             tokens: AccessTokens::new(&name, &options)?,
             name,
@@ -147,9 +152,13 @@ impl Forward {
 
     /// Returns a message of the service for the log: shortened, without the secrets of the request.
     fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
-        let headers = request::headers(&self.options, call.caller, auth);
-        let text = auth::redact::redact(text, &self.options, &headers, auth);
-        text.chars().take(MAX_LOGGED_ERROR).collect()
+        self.secrets(call.caller, auth).redact(text).chars().take(MAX_LOGGED_ERROR).collect()
+    }
+
+    /// Returns the secrets of a request.
+    fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
+        let headers = request::headers(&self.options, caller, auth);
+        Secrets::of(&self.options, &headers, auth)
     }
 
     /// Calls a method within the limits of time and concurrency, unless the circuit breaker is open. Sets `auth` to
@@ -163,7 +172,7 @@ impl Forward {
         let (start, limit) = (Instant::now(), self.options.limits.timeout);
         let deadline = start + limit;
         *auth = timeout_at(deadline, self.authentication(call)).await.map_err(|_| {
-            let is_token = self.tokens.is_some();
+            let is_token = self.tokens.is_some() || self.sessions.is_some();
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
         // A longer wait would leave no time for the call.
@@ -172,9 +181,10 @@ impl Forward {
         let _share = share.map_err(|_| Failure::TooManyCalls)?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
         match timeout_at(deadline, self.exchange(call, uri, auth, &mut attempt)).await {
-            Ok(replied) => {
-                replied.map_err(|failure| failure.sent_with(self.sent_credential(call, auth)))
-            }
+            Ok(replied) => replied.map_err(|failure| {
+                let failure = failure.sent_with(self.sent_credential(call, auth));
+                failure.redacted(|| self.secrets(call.caller, auth))
+            }),
             Err(_) => {
                 // The time limit of a connection is shorter, so there was one.
                 attempt.reached();
@@ -184,15 +194,43 @@ impl Forward {
     }
 
     async fn authentication(&self, call: &Call<'_>) -> Result<Authentication, Failure> {
-        match &self.options.credential {
-            Some(credentials) => credentials.of(call, self.tokens.as_ref()).await,
-            None => Authentication::of_upstream(self.tokens.as_ref()).await,
+        if self.options.without_credential.iter().any(|method| method == call.remote_name) {
+            return Ok(Authentication { is_omitted: true, ..Authentication::default() });
         }
+        let auth = match &self.options.credential {
+            Some(credentials) => credentials.of(call, self.tokens.as_ref()).await?,
+            None => Authentication::of_upstream(self.tokens.as_ref()).await?,
+        };
+        self.with_session(auth).await
     }
 
-    /// Replaces the access token of a request after HTTP 401. Returns `false` if there is no other.
-    async fn renew(&self, call: &Call<'_>, auth: &mut Authentication) -> Result<bool, Failure> {
-        auth.renew(self.options.credential.as_ref().map(|credentials| (credentials, call))).await
+    async fn with_session(&self, auth: Authentication) -> Result<Authentication, Failure> {
+        let Some(sessions) = &self.sessions else { return Ok(auth) };
+        Ok(Authentication { session: sessions.session().await?, ..auth })
+    }
+
+    /// Returns `true` if the service refused the access token or the session of a request, which has not run then.
+    fn is_refused(&self, failure: &Failure) -> bool {
+        failure.is_unauthorized()
+            || self.sessions.as_ref().is_some_and(|sessions| sessions.is_refused(failure))
+    }
+
+    /// Replaces the access token or the session of a request that was refused. Returns `false` if there is no other.
+    async fn renew(
+        &self,
+        call: &Call<'_>,
+        auth: &mut Authentication,
+        failure: &Failure,
+    ) -> Result<bool, Failure> {
+        let Some(sessions) = self.sessions.as_ref().filter(|_| !auth.is_omitted) else {
+            let credentials = self.options.credential.as_ref();
+            return auth.renew(credentials.map(|credentials| (credentials, call))).await;
+        };
+        let Some(session) = sessions.renewed(auth.session.as_ref(), failure).await? else {
+            return Ok(false);
+        };
+        auth.session = Some(session);
+        Ok(true)
     }
 
     fn request_id<'a>(&self, id: &'a str) -> RequestId<'a> {
@@ -202,7 +240,7 @@ impl Forward {
         }
     }
 
-    /// Sends a request and reads its reply. Retries once with a new access token after HTTP 401.
+    /// Sends a request and reads its reply. Retries once with a new access token or session after a refusal.
     async fn exchange(
         &self,
         call: &Call<'_>,
@@ -210,21 +248,30 @@ impl Forward {
         auth: &mut Authentication,
         attempt: &mut Attempt<'_>,
     ) -> Result<Box<RawValue>, Failure> {
-        let id = self.request_id(call.id);
-        let mut response = self.send(call, &id, uri.clone(), auth, attempt).await;
-        let is_unauthorized = match &response {
-            Ok(response) => response.is_unauthorized(&id),
-            Err(failure) => failure.is_unauthorized(),
+        let (id, at_tool_url) = (self.request_id(call.id), uri.is_some());
+        let read = |response: Result<ServiceResponse, Failure>| {
+            let response = response?;
+            // A reply over WebSocket was not counted while it was read.
+            call.reservation.at_least(response.body.len())?;
+            if at_tool_url { response.read_at_tool_url(&id) } else { response.read(&id) }
         };
-        // A rejected request has not run, so that any method may be called again.
-        if is_unauthorized && self.renew(call, auth).await? {
-            self.stats.count_retry();
-            response = self.send(call, &id, uri.clone(), auth, attempt).await;
+        let response = self.send(call, &id, uri.clone(), auth, attempt).await;
+        // A reply means that the method has run, whatever the status is.
+        let has_run = response.as_ref().is_ok_and(|response| {
+            response.status == StatusCode::UNAUTHORIZED && !response.is_unauthorized(&id)
+        });
+        match read(response) {
+            // A refused request has not run, so that any method may be called again.
+            Err(failure)
+                if !has_run
+                    && self.is_refused(&failure)
+                    && self.renew(call, auth, &failure).await? =>
+            {
+                self.stats.count_retry();
+                read(Box::pin(self.send(call, &id, uri, auth, attempt)).await)
+            }
+            result => result,
         }
-        let response = response?;
-        // A reply over WebSocket was not counted while it was read.
-        call.reservation.at_least(response.body.len())?;
-        if uri.is_some() { response.read_at_tool_url(&id) } else { response.read(&id) }
     }
 
     /// Sends a request. Retries once if the method cannot have run, or is read-only.
@@ -248,7 +295,7 @@ impl Forward {
                 Some(queue) => {
                     let (reply, response) = oneshot::channel();
                     let (headers, credential) = if queue.is_batch() {
-                        (headers(), format!("{}{}", auth.first_param.0, auth.member.0))
+                        (headers(), auth.in_body())
                     } else {
                         Default::default()
                     };
@@ -283,15 +330,22 @@ impl Forward {
 
     fn sent_credential(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
         let passes_token = self.options.caller_headers.token.is_some();
-        if auth.is_own || passes_token && call.caller.token().is_some() {
+        if auth.is_omitted {
+            SentCredential::NotConfigured
+        } else if auth.is_own || passes_token && call.caller.token().is_some() {
             SentCredential::OfCaller(call.caller.name().to_owned())
-        } else if passes_token
-            || self.options.credential.is_some()
-            || !self.options.has_shared_credential()
-        {
+        } else if passes_token || self.options.credential.is_some() {
             SentCredential::None { is_known: call.caller.user.is_some() }
         } else {
+            self.shared_credential()
+        }
+    }
+
+    fn shared_credential(&self) -> SentCredential {
+        if self.options.has_shared_credential() {
             SentCredential::Shared
+        } else {
+            SentCredential::NotConfigured
         }
     }
 }
@@ -359,7 +413,7 @@ impl Upstream for Forward {
                 }
                 Err(failure) => {
                     counted.outcome = failure.outcome();
-                    Err(failure.into_error(&self.name, &call))
+                    Err(failure.into_error(&self.name, &call, self.options.trust_errors))
                 }
             }
         })

@@ -20,6 +20,8 @@ mod oauth;
 mod recorded;
 mod retries;
 pub(crate) mod secrets;
+mod service_texts;
+mod sessions;
 mod shares;
 mod tokens;
 mod transports;

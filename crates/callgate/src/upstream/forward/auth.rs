@@ -1,6 +1,7 @@
 //! Credentials: which ones a request is sent with, and how the service rejects them.
 
 pub(crate) mod credential;
+pub(crate) mod login;
 pub(crate) mod oauth;
 pub(crate) mod challenge;
 pub(crate) mod rejection;

@@ -1,7 +1,7 @@
 //! Failures of calls: their messages for the log and for the agent, and their counters.
 //!
-//! The messages contain no data of the request or the response, which may hold secrets. The exception is the message of
-//! an error with the code -32603, which is logged without the secrets of the request.
+//! The messages contain no data of the request, which may hold secrets. Text of the response, and the message of an error
+//! with the code -32603, is logged without the secrets of the request, and sent to agents if the service is trusted.
 
 use std::time::Duration;
 
@@ -14,8 +14,11 @@ use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::model::method::Safety;
 use crate::upstream::budget::BudgetExceeded;
+use crate::upstream::forward::auth::login::LoginError;
 use crate::upstream::forward::auth::oauth::TokenUnavailable;
+use crate::upstream::forward::auth::redact::Secrets;
 use crate::upstream::forward::auth::rejection::AuthRejection;
+use crate::upstream::forward::reply::{Problem, ServiceText, UnexpectedResponse};
 use crate::upstream::forward::{CallOutcome, SentCredential};
 use crate::upstream::{Call, CallError, CallFailure, NotFound};
 use crate::wire::jsonrpc::RpcError;
@@ -43,7 +46,9 @@ pub(crate) enum Failure {
     CredentialLookup(String, String),
     #[error(transparent)]
     NoToken(#[from] TokenUnavailable),
-    #[error("no access token within {0:?}")]
+    #[error("failed to log in: {0}")]
+    NoSession(LoginError),
+    #[error("no access token or session within {0:?}")]
     NoTokenInTime(Duration),
     #[error("waited {0:?} because of too many concurrent calls")]
     Busy(Duration),
@@ -66,20 +71,12 @@ pub(crate) enum Failure {
     BudgetExceeded(#[from] BudgetExceeded),
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
-    #[error("HTTP {}: {}", .0.status.as_u16(), .0.messages().0)]
+    #[error("HTTP {}: {}{}", .0.status.as_u16(), .0.messages().0, .0.text)]
     Rejected(AuthRejection),
     #[error("the service has no such tool at its URL by `tool_path`")]
     NoSuchTool,
-    #[error("HTTP {} without a JSON-RPC error", .0.as_u16())]
-    Status(StatusCode),
-    #[error("the response is `{0}`, not JSON")]
-    ContentType(String),
-    #[error("the response is not JSON")]
-    NotJson,
-    #[error("HTTP {} without a body", .0.as_u16())]
-    Empty(StatusCode),
-    #[error("the response is not a JSON-RPC reply: {0}")]
-    NotRpc(&'static str),
+    #[error("{}", .0.description())]
+    Unexpected(UnexpectedResponse),
     #[error("the reply has a different id than the request")]
     WrongId,
     #[error("the response to a batch has no reply to this request")]
@@ -131,8 +128,32 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if the request was not sent, or is read-only and had no response. Not for a timeout.
+    /// Returns the text of the response, if it is not a JSON-RPC reply.
+    fn text(&self) -> Option<&ServiceText> {
+        match self {
+            Self::Rejected(refusal) => Some(&refusal.text),
+            Self::Unexpected(response) => Some(&response.text),
+            _ => None,
+        }
+    }
+
+    /// Allows the text of the response to be shown, without secrets.
+    pub(crate) fn redacted(mut self, secrets: impl FnOnce() -> Secrets) -> Self {
+        let text = match &mut self {
+            Self::Rejected(refusal) => &mut refusal.text,
+            Self::Unexpected(response) => &mut response.text,
+            _ => return self,
+        };
+        *text = text.redacted(&secrets());
+        self
+    }
+
+    /// Returns `true` if the request was not sent, was discarded, or is read-only and had no response. Not for a
+    /// timeout.
     pub(crate) fn may_be_retried(&self, safety: Safety) -> bool {
+        if let Self::Unexpected(response) = self {
+            return response.was_discarded();
+        }
         let Self::Send(error) = self else { return false };
         match error.kind {
             SendErrorKind::NotSent | SendErrorKind::ClosedInHandshake => true,
@@ -156,7 +177,7 @@ impl Failure {
     pub(crate) fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Rejected(refusal) => Some(refusal.status),
-            Self::Status(status) | Self::Empty(status) => Some(*status),
+            Self::Unexpected(response) => Some(response.status),
             Self::Redirected { status, .. } => Some(*status),
             Self::NoSuchTool => Some(StatusCode::NOT_FOUND),
             #[cfg(feature = "websocket")]
@@ -169,8 +190,9 @@ impl Failure {
         self.row().0
     }
 
-    /// Returns the problem and a remedy, for the agent and its user.
-    pub(crate) fn user_message(&self, safety: Safety) -> String {
+    /// Returns the problem and a remedy, for the agent and its user, and the text of the response if the service is
+    /// trusted.
+    pub(crate) fn user_message(&self, safety: Safety, is_trusted: bool) -> String {
         let again = match safety {
             Safety::ReadOnly => "It only reads, so it can be tried again.",
             Safety::Destructive => "It may have run: check before you try again.",
@@ -183,7 +205,13 @@ impl Failure {
                 format!("{what} {advice}").replace("{again}", again).replace("{}", &self.detail())
             }
         };
-        format!("The service behind this tool {message}")
+        let text = self.text().filter(|text| !text.shown().is_empty());
+        let text = match text {
+            Some(text) if is_trusted => format!(" The service responded{text}"),
+            Some(_) => " Its response is in the gateway's log.".to_owned(),
+            None => String::new(),
+        };
+        format!("The service behind this tool {message}{text}")
     }
 
     /// Returns the replacement for `{}` in the row of a failure.
@@ -193,7 +221,7 @@ impl Failure {
                 format!("{limit:?}")
             }
             Self::TooLarge(limit) => limit.to_string(),
-            Self::ContentType(media) => media.clone(),
+            Self::Unexpected(response) => response.detail(),
             _ => self.status().map_or_else(String::new, |status| status.as_u16().to_string()),
         }
     }
@@ -224,9 +252,12 @@ impl Failure {
                 "needs a credential for each user, and yours cannot be sent.",
                 MEND,
             ),
+            Self::NoSession(_) => {
+                (CallOutcome::NoToken, "does not accept the gateway's login.", MEND)
+            }
             Self::NoTokenInTime(_) => (
                 CallOutcome::NoToken,
-                "needs an access token, and there was none within {}.",
+                "needs an access token or a session, and there was none within {}.",
                 LATER,
             ),
             Self::Busy(_) => (
@@ -280,28 +311,7 @@ impl Failure {
                 "does not open a WebSocket (HTTP {}). Nothing was run.",
                 "An administrator should check its URL.",
             ),
-            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => (
-                CallOutcome::Status,
-                "is not available now, such as a site in maintenance (HTTP {}). Try again later.",
-                AGAIN,
-            ),
-            Self::Status(_) => {
-                (CallOutcome::Status, "responded with HTTP {} and no reason.", AGAIN)
-            }
-            Self::ContentType(_) => {
-                (CallOutcome::ContentType, "responded with `{}` instead of JSON.", AGAIN_LOOK)
-            }
-            Self::NotJson => {
-                (CallOutcome::NotJson, "responded with a body that is not JSON.", AGAIN_LOOK)
-            }
-            Self::Empty(_) => {
-                (CallOutcome::Empty, "responded without a body (HTTP {}).", AGAIN_LOOK)
-            }
-            Self::NotRpc(_) => (
-                CallOutcome::NotRpc,
-                "responded with JSON that is not a JSON-RPC reply.",
-                AGAIN_LOOK,
-            ),
+            Self::Unexpected(response) => response.row(),
             Self::LeftOut => {
                 (CallOutcome::WrongId, "replied to a batch of requests without this one.", AGAIN)
             }
@@ -314,29 +324,30 @@ impl Failure {
         }
     }
 
-    pub(crate) fn into_error(self, upstream: &str, call: &Call<'_>) -> CallError {
+    /// Converts the failure. The text of the response is for the caller if the service is trusted.
+    pub(crate) fn into_error(self, upstream: &str, call: &Call<'_>, is_trusted: bool) -> CallError {
         let failure = match self {
             Self::Error(error) => return error.into(),
             Self::Denied(error) => return CallError::denied(call.method, error),
             failure @ (Self::Busy(_) | Self::TooManyCalls) => {
-                return CallError::Busy(failure.user_message(call.safety).into());
+                return CallError::Busy(failure.user_message(call.safety, false).into());
             }
             failure => failure,
         };
         let log = format!("upstream `{upstream}`: {failure}");
-        let message = CallFailure::new(failure.user_message(call.safety), log);
+        let message = CallFailure::new(failure.user_message(call.safety, is_trusted), log);
         match failure {
             Self::NoSuchTool => CallError::Gone(NotFound(call.method.to_owned()), message),
-            Self::AnonymousCaller => CallError::Unauthorized(message),
             Self::NoCredential(_) => CallError::Forbidden(message, None),
             Self::Rejected(AuthRejection { status: StatusCode::FORBIDDEN, scope, .. }) => {
                 CallError::Forbidden(message, scope)
             }
-            Self::Rejected(AuthRejection { status: StatusCode::UNAUTHORIZED, sent, .. })
-                if sent != SentCredential::Shared =>
-            {
-                CallError::Unauthorized(message)
-            }
+            Self::AnonymousCaller
+            | Self::Rejected(AuthRejection {
+                status: StatusCode::UNAUTHORIZED,
+                sent: SentCredential::OfCaller(_) | SentCredential::None { .. },
+                ..
+            }) => CallError::Unauthorized(message),
             _ => CallError::Failed(message),
         }
     }
@@ -384,7 +395,9 @@ impl From<BodyError> for Failure {
         match error {
             BodyError::TooLong(limit) => Self::TooLarge(limit),
             BodyError::Broken(message) => Self::Truncated(message),
-            BodyError::NotText => Self::NotJson,
+            BodyError::NotText => {
+                Self::Unexpected(UnexpectedResponse::new(StatusCode::OK, Problem::NotJson, ""))
+            }
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::upstream::credentials::Credentials;
 use crate::upstream::forward::auth::credential::UserCredentials;
 use crate::upstream::forward::auth::oauth::{self};
 use crate::upstream::forward::{
-    BreakerLimits, CredentialLocation, CredentialOptions, MethodListSource, OAuthClient, Target,
-    ToolPath, UpstreamVisibility,
+    BreakerLimits, CredentialLocation, CredentialOptions, Login, MethodListSource, OAuthClient,
+    Target, ToolPath, UpstreamVisibility,
 };
 
 const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
@@ -44,6 +44,10 @@ pub struct ForwardOptions {
     pub(crate) caller_headers: CallerHeaders,
     pub(crate) credential: Option<UserCredentials>,
     pub(crate) oauth: Option<OAuthClient>,
+    pub(crate) login: Option<Login>,
+    /// Methods that are called without credentials: without the header `Authorization`, `credential`, `oauth`, `login`,
+    /// further members and first parameters, and the caller's token.
+    pub without_credential: Vec<String>,
     /// If set, callers see only the methods that the service lists for them.
     pub visibility: Option<UpstreamVisibility>,
     /// Uses HTTP/2 without TLS too. With TLS, the version is negotiated.
@@ -53,8 +57,8 @@ pub struct ForwardOptions {
     pub trust_results: bool,
     /// If set, each call is sent to the URL of its tool.
     pub tool_path: Option<ToolPath>,
-    /// Returns the message of errors with the code -32603 to callers. Otherwise it is only logged: it is the message of
-    /// an exception, which may hold secrets.
+    /// Returns the message of errors with the code -32603, and the text of responses that are not JSON-RPC replies, to
+    /// callers. Otherwise they are only logged: they may be those of an exception, which may hold secrets.
     pub trust_errors: bool,
     /// Omits null arguments for optional parameters that do not allow null.
     pub null_is_absent: bool,
@@ -179,6 +183,8 @@ impl ForwardOptions {
             caller_headers: CallerHeaders::default(),
             credential: None,
             oauth: None,
+            login: None,
+            without_credential: Vec::new(),
             visibility: None,
             http2: false,
             batch: false,
@@ -224,8 +230,15 @@ impl ForwardOptions {
         if user.contains(':') {
             return Err(OptionError::BasicUser);
         }
-        let pair = STANDARD.encode(format!("{user}:{password}"));
-        self.header(header::AUTHORIZATION.as_str(), &format!("Basic {pair}"))
+        self.header(header::AUTHORIZATION.as_str(), &basic(user, password))
+    }
+
+    /// Sends user and password with HTTP Basic in place of other options that set the header `Authorization`.
+    pub fn replace_basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
+        if user.contains(':') {
+            return Err(OptionError::BasicUser);
+        }
+        self.replace_header(header::AUTHORIZATION.as_str(), &basic(user, password))
     }
 
     /// Adds a header to each request.
@@ -250,6 +263,7 @@ impl ForwardOptions {
         {
             self.credential = None;
         }
+        self.login.take_if(|login| login.header().is_some_and(|own| own == parsed));
         self.header(name, value)
     }
 
@@ -289,6 +303,15 @@ impl ForwardOptions {
         self
     }
 
+    /// Logs in before the first call, and again when the service refuses the session.
+    pub fn login(mut self, login: Login) -> Result<Self, OptionError> {
+        if let Some(CredentialLocation::Member(name)) = &login.location {
+            self.take_member(name)?;
+        }
+        self.login = Some(login);
+        Ok(self)
+    }
+
     pub(crate) fn is_described_over_http(&self) -> bool {
         let source = self.visibility.map(|visibility| visibility.source);
         source == Some(MethodListSource::JsonRpcMcp)
@@ -304,7 +327,9 @@ impl ForwardOptions {
             return Err(OptionError::NoWebSocket);
         }
         let has_first_params = !self.first_params.0.is_empty()
-            || self.credential_location() == Some(&CredentialLocation::FirstParam);
+            || self.credential_location() == Some(&CredentialLocation::FirstParam)
+            || self.login.as_ref().and_then(|login| login.location.as_ref())
+                == Some(&CredentialLocation::FirstParam);
         let has_headers_of_callers = self.caller_headers.names().next().is_some()
             || matches!(self.credential_location(), Some(CredentialLocation::Header(_)));
         let conflicts = [
@@ -339,6 +364,9 @@ impl ForwardOptions {
                 "`described_by = \"jsonrpc_mcp\"` cannot be used with WebSocket: its lists are read over HTTP",
             ),
         ];
+        if let Some(login) = &self.login {
+            login.check(self)?;
+        }
         let conflict =
             conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message));
         match conflict.or_else(|| oauth::conflict(self)) {
@@ -380,6 +408,7 @@ impl ForwardOptions {
             || !self.members.0.is_empty()
             || !self.first_params.0.is_empty()
             || self.oauth.is_some()
+            || self.login.is_some()
     }
 
     /// Adds trusted certificate authorities, in PEM, to those of the system.
@@ -393,6 +422,10 @@ impl ForwardOptions {
         self.limits = limits;
         self
     }
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
 /// Parses the name of a header, which must not be one of the transport's.

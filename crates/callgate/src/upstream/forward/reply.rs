@@ -4,8 +4,10 @@
 //! result only with 2xx. Ignores the content type of a valid reply.
 
 mod batch;
+mod service_text;
 #[cfg(test)]
 mod tests;
+mod unexpected;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
@@ -18,6 +20,8 @@ use crate::upstream::forward::{Failure, RequestId};
 use crate::wire::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
 
 pub(crate) use batch::BatchReply;
+pub(crate) use service_text::ServiceText;
+pub(crate) use unexpected::{Problem, UnexpectedResponse};
 
 /// Code of errors without a code.
 const NO_CODE: i64 = -32000;
@@ -67,9 +71,12 @@ impl ServiceResponse {
 
     pub(crate) fn read(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
         let reply = read_reply(trimmed(&self.body))
-            .map_err(|failure| self.refused().unwrap_or_else(|| self.explained(failure)))?;
+            .map_err(|problem| self.refused().unwrap_or_else(|| self.explained(problem)))?;
         if let Some(refusal) = self.refusal_despite(reply.error) {
             return Err(Failure::Rejected(refusal));
+        }
+        if reply.jsonrpc.is_none() && reply.id.is_none() && reply.result.is_some() {
+            return Err(self.refused().unwrap_or_else(|| self.unexpected(self.other_protocol())));
         }
         match (reply.error, reply.result) {
             (Some(error), _) if answers(&reply, id) => Err(Failure::Error(rpc_error(error))),
@@ -83,8 +90,8 @@ impl ServiceResponse {
                 Some(failure) => Err(failure),
             },
             (None, None) => {
-                let failure = Failure::NotRpc("neither a result nor an error");
-                Err(self.refused().unwrap_or(failure))
+                let problem = Problem::NotRpc("neither a result nor an error");
+                Err(self.refused().unwrap_or_else(|| self.unexpected(problem)))
             }
             _ => Err(Failure::WrongId),
         }
@@ -98,7 +105,7 @@ impl ServiceResponse {
             Failure::Error(error) if is_not_found && error.code == METHOD_NOT_FOUND => {
                 Failure::Denied(RpcError::new(error.code, NOT_FOR_CALLER))
             }
-            Failure::Status(_) if is_not_found => Failure::NoSuchTool,
+            Failure::Unexpected(_) if is_not_found => Failure::NoSuchTool,
             failure => failure,
         })
     }
@@ -114,6 +121,11 @@ impl ServiceResponse {
         self.status == StatusCode::UNAUTHORIZED && !is_reply()
     }
 
+    /// Returns the failure for a body that is not UTF-8.
+    pub(crate) fn not_utf8(&self) -> Failure {
+        self.refused().unwrap_or_else(|| self.explained(Problem::NotJson))
+    }
+
     /// Returns the body if the status is 2xx.
     pub(crate) fn into_text(self) -> Result<String, Failure> {
         match self.refused() {
@@ -126,26 +138,47 @@ impl ServiceResponse {
     /// JSON-RPC error, such as `"error":"access_denied"` of OAuth.
     fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRejection> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
-        AuthRejection::of(self.status, &self.headers)
-            .filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
+        self.rejection().filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
     }
 
     /// Returns the failure for the HTTP status.
     fn refused(&self) -> Option<Failure> {
-        match AuthRejection::of(self.status, &self.headers) {
+        match self.rejection() {
             Some(refusal) => Some(Failure::Rejected(refusal)),
-            None => (!self.status.is_success()).then_some(Failure::Status(self.status)),
+            None => (!self.status.is_success()).then(|| {
+                let Self { status, headers, body } = self;
+                Failure::Unexpected(UnexpectedResponse::of_status(*status, headers, body))
+            }),
         }
     }
 
+    fn rejection(&self) -> Option<AuthRejection> {
+        let text = ServiceText::new(&self.body);
+        AuthRejection::of(self.status, &self.headers).map(|it| AuthRejection { text, ..it })
+    }
+
+    fn unexpected(&self, problem: Problem) -> Failure {
+        Failure::Unexpected(UnexpectedResponse::new(self.status, problem, &self.body))
+    }
+
     /// Returns a more specific failure if the body is empty or the content type is not JSON.
-    fn explained(&self, failure: Failure) -> Failure {
-        if self.body.trim().is_empty() {
-            return Failure::Empty(self.status);
-        }
-        match media(&self.headers) {
-            Some(media) if !media.contains("json") => Failure::ContentType(media),
-            _ => failure,
+    fn explained(&self, problem: Problem) -> Failure {
+        self.unexpected(match media(&self.headers) {
+            _ if self.body.trim().is_empty() => Problem::Empty,
+            _ if self.body.contains("<methodResponse") => Problem::OtherProtocol("XML-RPC"),
+            Some(media) if !media.contains("json") => Problem::ContentType(media),
+            _ => problem,
+        })
+    }
+
+    /// Describes an object with a result, and without a version and an id.
+    fn other_protocol(&self) -> Problem {
+        let has_arguments = serde_json::from_str::<Value>(trimmed(&self.body))
+            .is_ok_and(|reply| reply.get("arguments").is_some_and(Value::is_object));
+        if has_arguments {
+            Problem::OtherProtocol("the RPC protocol of Transmission")
+        } else {
+            Problem::NotRpc("neither `jsonrpc` nor `id`")
         }
     }
 }
@@ -166,14 +199,14 @@ fn media(headers: &HeaderMap) -> Option<String> {
 type ReplyEnvelope<'a> = Envelope<'a, IgnoredAny>;
 
 /// Parses a message. Treats an `error` of null as absent.
-fn read_reply(body: &str) -> Result<ReplyEnvelope<'_>, Failure> {
+fn read_reply(body: &str) -> Result<ReplyEnvelope<'_>, Problem> {
     let reply = ReplyEnvelope::read(body).map_err(|error| {
         if error.is_data() && body.starts_with('{') {
-            Failure::NotRpc("a duplicate key")
+            Problem::NotRpc("a duplicate key")
         } else if serde_json::from_str::<&RawValue>(body).is_ok() {
-            Failure::NotRpc("not an object")
+            Problem::NotRpc("not an object")
         } else {
-            Failure::NotJson
+            Problem::NotJson
         }
     })?;
     let error = reply.error.filter(|error| error.get() != "null");

@@ -44,11 +44,17 @@ pub(crate) fn body(
     id: &RequestId<'_>,
     auth: &Authentication,
 ) -> Bytes {
-    let (params, SecretJson(members), SecretJson(own_member)) =
-        (call.params.get(), &options.members, &auth.member);
-    let first = [&auth.first_param.0, &options.first_params.0];
-    let length = params.len() + first[0].len() + first[1].len() + members.len();
-    let mut text = String::with_capacity(length + own_member.len() + call.remote_name.len() + 96);
+    let params = call.params.get();
+    let session = auth.session.as_ref().map_or(("", ""), |it| (&it.first_param.0, &it.member.0));
+    let [shared_first, shared_members] = if auth.is_omitted {
+        ["", ""]
+    } else {
+        [&options.first_params, &options.members].map(|SecretJson(json)| json.as_str())
+    };
+    let first = [session.0, &auth.first_param.0, shared_first];
+    let members = [shared_members, session.1, &auth.member.0];
+    let length: usize = first.iter().chain(&members).map(|part| part.len()).sum();
+    let mut text = String::with_capacity(length + params.len() + call.remote_name.len() + 96);
     text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");
     let _ = write!(text, "{}", Value::from(call.remote_name));
     text.push_str(",\"params\":");
@@ -58,22 +64,23 @@ pub(crate) fn body(
         RequestId::String(id) => write!(text, "{}", Value::from(&**id)),
         RequestId::Number(id) => write!(text, "{id}"),
     };
-    // Both begin with a comma unless they are empty.
-    text.push_str(members);
-    text.push_str(own_member);
+    // Each begins with a comma unless it is empty.
+    for member in members {
+        text.push_str(member);
+    }
     text.push('}');
     text.into()
 }
 
 /// Writes a list of parameters with the parameters `first` at the front.
-fn splice_first(text: &mut String, first: [&String; 2], params: &str) {
+fn splice_first(text: &mut String, first: [&str; 3], params: &str) {
     let rest = params.trim_start().strip_prefix('[');
     let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {
         return text.push_str(params);
     };
     text.push('[');
     let (mut separator, own) = ("", if rest.trim_start().starts_with(']') { "" } else { rest });
-    for items in [first[0].as_str(), first[1], own].into_iter().filter(|items| !items.is_empty()) {
+    for items in first.into_iter().chain([own]).filter(|items| !items.is_empty()) {
         text.push_str(separator);
         text.push_str(items);
         separator = ",";
@@ -89,6 +96,12 @@ pub(crate) fn headers(
     auth: &Authentication,
 ) -> HeaderMap {
     let mut headers = options.headers.clone();
+    if auth.is_omitted {
+        headers.remove(AUTHORIZATION);
+    }
+    if let Some(session) = &auth.session {
+        headers.extend(session.headers.clone());
+    }
     if let Some((name, value)) = &auth.header {
         headers.insert(name.clone(), value.clone());
     }
@@ -108,7 +121,7 @@ pub(crate) fn headers(
     if let Some(user_role) = &user.role {
         pass(role, user_role);
     }
-    if let (Some(name), Some(token)) = (token, caller.token()) {
+    if let (Some(name), Some(token), false) = (token, caller.token(), auth.is_omitted) {
         let scheme = if *name == AUTHORIZATION { "Bearer " } else { "" };
         if let Ok(mut value) = HeaderValue::from_str(&format!("{scheme}{}", token.expose())) {
             value.set_sensitive(true);
@@ -124,7 +137,7 @@ mod tests {
 
     fn spliced(first: &str, params: &str) -> String {
         let mut text = String::new();
-        splice_first(&mut text, [&String::new(), &first.to_owned()], params);
+        splice_first(&mut text, ["", "", first], params);
         text
     }
 

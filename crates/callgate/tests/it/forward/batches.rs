@@ -188,7 +188,7 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
     let app = self::app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
-        assert!(text.contains("responded with HTTP 502 and no reason"), "{text}");
+        assert!(text.contains("responded with HTTP 502. It may have run"), "{text}");
     }
     assert_eq!((app.count(CallOutcome::Status), fake.log.requests().len()), (2, 1));
 }
@@ -216,6 +216,57 @@ async fn a_service_without_batches_is_asked_one_by_one() {
     assert_eq!(app.retries(), 0);
     let log = log.text();
     assert_eq!(log.matches("the service rejects batches").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn refusals_of_batches_by_electrum_and_deluge_are_known() {
+    let electrum = || FakeResponse::text(500, "text/plain; charset=utf-8", "Invalid Request");
+    let deluge = || {
+        let message = "TypeError: list indices must be integers or slices, not str";
+        let error = json!({"code": 5, "message": message});
+        FakeResponse::json(200, json!({"result": null, "id": null, "error": error}))
+    };
+    for refusal in [electrum(), deluge()] {
+        let fake =
+            FakeService::start(
+                move |seen| {
+                    if seen.body.is_array() { refusal.clone() } else { echo(seen) }
+                },
+            )
+            .await;
+        let app = app(&fake);
+        let calls = (0..3).map(|id| app.invoke("order.delete", json!({"id": id})));
+        let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, it)| it).collect();
+        assert_eq!(results, [json!({"result": 0}), json!({"result": 1}), json!({"result": 2})]);
+        assert_eq!((sizes(&fake), app.retries()), (vec![3, 0, 0, 0], 0));
+    }
+}
+
+#[tokio::test]
+async fn after_an_unknown_error_of_a_batch_only_read_only_calls_are_sent_alone() {
+    let fake = FakeService::start(|seen| {
+        if seen.body.is_array() {
+            FakeResponse::text(500, "text/html", "<h1>Internal Server Error</h1>")
+        } else {
+            echo(seen)
+        }
+    })
+    .await;
+    let app = app(&fake);
+    let (read, changing) = tokio::join!(
+        app.invoke("order.get", json!({"id": 1})),
+        app.text("order_delete", json!({"id": 2})),
+    );
+    assert_eq!(read.1, json!({"result": 1}));
+    assert!(changing.0.contains("HTTP 500. It may have run: check"), "{}", changing.0);
+    assert_eq!((sizes(&fake), app.retries()), (vec![2, 0], 1));
+    // After three of them, no batch is sent.
+    for _ in 0..3 {
+        assert_eq!(get_all(&app, 2).await, [0, 1]);
+    }
+    let (status, _) = app.invoke("order.delete", json!({"id": 3})).await;
+    assert_eq!(status, 200);
+    assert_eq!(sizes(&fake).into_iter().filter(|size| *size > 0).count(), 3);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::secret::Secret;
 use crate::upstream::Call;
 use crate::upstream::credentials::Credentials;
+use crate::upstream::forward::auth::login::Session;
 use crate::upstream::forward::auth::oauth::RenewableToken;
 use crate::upstream::forward::{AccessTokens, Failure, SecretJson, UserGrant};
 
@@ -72,9 +73,19 @@ pub(crate) struct Authentication {
     pub(crate) bearer: Option<HeaderValue>,
     /// The access token in one of these fields.
     pub(crate) token: Option<RenewableToken>,
+    pub(crate) session: Option<Arc<Session>>,
+    /// Set if the method is called without the credentials of the upstream.
+    pub(crate) is_omitted: bool,
 }
 
 impl Authentication {
+    /// Returns the parts of the body, as JSON.
+    pub(crate) fn in_body(&self) -> String {
+        let session = self.session.as_ref();
+        let session = session.map_or(("", ""), |it| (&it.first_param.0, &it.member.0));
+        format!("{}{}{}{}", session.0, self.first_param.0, session.1, self.member.0)
+    }
+
     /// Requests the upstream's own access token, if it has an OAuth client.
     pub(crate) async fn of_upstream(tokens: Option<&AccessTokens>) -> Result<Self, Failure> {
         let Some(tokens) = tokens else { return Ok(Self::default()) };

@@ -1,45 +1,76 @@
 //! Removes the secrets of a request from messages of the service.
 
-use crate::upstream::forward::{Authentication, ForwardOptions, SecretJson};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
+use http::header::{COOKIE, HeaderMap};
 use serde_json::Value;
+
+use crate::upstream::forward::{Authentication, ForwardOptions, SecretJson};
+use crate::wire::percent;
 
 /// Minimum length of a secret. Shorter strings occur by chance.
 const MIN_LENGTH: usize = 4;
 
-pub(crate) fn redact(
-    text: &str,
-    options: &ForwardOptions,
-    headers: &HeaderMap,
-    auth: &Authentication,
-) -> String {
-    let mut secrets = Vec::new();
-    let sensitive = headers.values().filter(|value| value.is_sensitive());
-    for value in sensitive.filter_map(|value| value.to_str().ok()) {
-        let secret = value.split_once(' ').map_or(value, |(_, secret)| secret);
-        secrets.extend([value.to_owned(), secret.to_owned()]);
-        let basic = STANDARD.decode(secret).ok().and_then(|pair| String::from_utf8(pair).ok());
-        let password = basic.as_deref().and_then(|pair| pair.split_once(':'));
-        secrets.extend(password.map(|(_, password)| password.to_owned()));
+/// The secrets of a request, in each form in which a service may repeat them; the longest first, since a secret can
+/// contain another.
+pub(crate) struct Secrets(Vec<String>);
+
+impl Secrets {
+    pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let forms = secrets.into_iter().flat_map(|secret| {
+            let quoted = Value::from(secret.as_str()).to_string();
+            let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+            [percent::segment(&secret), escaped, secret]
+        });
+        let mut all: Vec<String> = forms.filter(|secret| secret.len() >= MIN_LENGTH).collect();
+        all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        all.dedup();
+        Self(all)
     }
-    let in_body = [&auth.first_param, &auth.member, &options.first_params, &options.members];
-    for SecretJson(json) in in_body {
-        let json = json.trim_start_matches(',');
-        for (open, close) in [("[", "]"), ("{", "}")] {
-            let value: Value =
-                serde_json::from_str(&format!("{open}{json}{close}")).unwrap_or_default();
-            add_strings(&value, &mut secrets);
+
+    /// Returns the secrets in the headers, the body and the URL of a request.
+    pub(crate) fn of(options: &ForwardOptions, headers: &HeaderMap, auth: &Authentication) -> Self {
+        let mut secrets = Vec::new();
+        let sensitive = headers.values().filter(|value| value.is_sensitive());
+        for value in sensitive.filter_map(|value| value.to_str().ok()) {
+            let secret = value.split_once(' ').map_or(value, |(_, secret)| secret);
+            secrets.extend([value.to_owned(), secret.to_owned()]);
+            let basic = STANDARD.decode(secret).ok().and_then(|pair| String::from_utf8(pair).ok());
+            let password = basic.as_deref().and_then(|pair| pair.split_once(':'));
+            secrets.extend(password.map(|(_, password)| password.to_owned()));
         }
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let cookies = cookies.flat_map(|value| value.split("; "));
+        secrets.extend(cookies.filter_map(|pair| Some(pair.split_once('=')?.1.to_owned())));
+        let query = options.target.uri().query().unwrap_or_default();
+        secrets.extend(query.split('&').map(|pair| {
+            let value = pair.split_once('=').map_or(pair, |(_, value)| value);
+            value.to_owned()
+        }));
+        let session = auth.session.iter().flat_map(|it| [&it.first_param, &it.member]);
+        let in_body = [&auth.first_param, &auth.member, &options.first_params, &options.members];
+        for SecretJson(json) in in_body.into_iter().chain(session) {
+            let json = json.trim_start_matches(',');
+            for (open, close) in [("[", "]"), ("{", "}")] {
+                let value: Value =
+                    serde_json::from_str(&format!("{open}{json}{close}")).unwrap_or_default();
+                add_strings(&value, &mut secrets);
+            }
+        }
+        Self::new(secrets)
     }
-    secrets.retain(|secret| secret.len() >= MIN_LENGTH);
-    // The longest first: a secret can contain another.
-    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"))
+
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"))
+    }
+
+    /// Returns the length of the longest secret in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        self.0.first().map_or(0, String::len)
+    }
 }
 
-fn add_strings(value: &Value, secrets: &mut Vec<String>) {
+pub(crate) fn add_strings(value: &Value, secrets: &mut Vec<String>) {
     match value {
         Value::String(text) => secrets.push(text.clone()),
         Value::Array(items) => items.iter().for_each(|item| add_strings(item, secrets)),
@@ -57,22 +88,24 @@ mod tests {
 
     #[test]
     fn secrets_of_the_request_are_redacted() {
-        let options = ForwardOptions::new("http://localhost/".parse().unwrap())
+        let options = ForwardOptions::new("http://localhost/?key=in-query".parse().unwrap())
             .params(ParamStyle::Positional)
             .first_param(&json!("token:first"))
             .member("auth", &json!({"key": "member-key"}))
             .unwrap()
-            .basic("ada", "pass-word")
+            .basic("ada", "pass \"word")
             .unwrap()
             .header("X-Key", "header-key")
             .unwrap();
         let member = SecretJson::member("own", &json!("own-secret"));
         let auth = Authentication { member, ..Authentication::default() };
-        let pair = STANDARD.encode("ada:pass-word");
+        let pair = STANDARD.encode("ada:pass \"word");
         let said = format!(
-            "token:first, member-key, pass-word, {pair}, Basic {pair}, header-key, own-secret, key"
+            "token:first, member-key, pass \"word, {}, pass%20%22word, {pair}, Basic {pair}, header-key, \
+             own-secret, key=in-query",
+            json!("pass \"word")
         );
-        let told = redact(&said, &options, &options.headers, &auth);
-        assert_eq!(told, "…, …, …, …, …, …, …, key");
+        let secrets = Secrets::of(&options, &options.headers, &auth);
+        assert_eq!(secrets.redact(&said), "…, …, …, \"…\", …, …, …, …, …, key=…");
     }
 }

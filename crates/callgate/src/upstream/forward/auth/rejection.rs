@@ -1,15 +1,39 @@
 //! HTTP 401, 403 and 407: the credential is missing, invalid or insufficient.
 
+use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 
 use crate::model::oauth_scope::OAuthScope;
 use crate::upstream::forward::auth::challenge::missing_scope;
+use crate::upstream::forward::reply::ServiceText;
 
 #[derive(Debug, Clone)]
 pub(crate) struct AuthRejection {
     pub(crate) status: StatusCode,
     pub(crate) scope: Option<OAuthScope>,
     pub(crate) sent: SentCredential,
+    pub(crate) scheme: Scheme,
+    pub(crate) text: ServiceText,
+}
+
+/// The scheme of the challenge in `WWW-Authenticate`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scheme {
+    Basic,
+    Bearer,
+    Other,
+}
+
+impl Scheme {
+    fn of(headers: &HeaderMap) -> Self {
+        let value = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let scheme = value.and_then(|value| value.split(' ').next()).unwrap_or_default();
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => Self::Basic,
+            "bearer" => Self::Bearer,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Whose credential a request was sent with.
@@ -20,8 +44,10 @@ pub(crate) enum SentCredential {
     Shared,
     /// The credential of the caller with this name.
     OfCaller(String),
-    /// No credential. `is_known` is set if the caller is a user of the gateway.
+    /// No credential of the caller. `is_known` is set if the caller is a user of the gateway.
     None { is_known: bool },
+    /// No credential, since none is configured.
+    NotConfigured,
 }
 
 impl AuthRejection {
@@ -31,12 +57,24 @@ impl AuthRejection {
             StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED => None,
             _ => return None,
         };
-        Some(Self { status, scope, sent: SentCredential::default() })
+        let (scheme, text) = (Scheme::of(headers), ServiceText::default());
+        Some(Self { status, scope, sent: SentCredential::default(), scheme, text })
+    }
+
+    /// Returns the keys for the credential that the service asks for.
+    fn keys(&self) -> &'static str {
+        match self.scheme {
+            Scheme::Basic => "`basic_user` and `basic_password`",
+            Scheme::Bearer => "`headers.Authorization` or `oauth`",
+            Scheme::Other => {
+                "`basic_user` and `basic_password`, `headers`, `login` or `credential`"
+            }
+        }
     }
 
     /// Returns the messages for the log and for the caller.
     pub(crate) fn messages(&self) -> (String, String) {
-        use SentCredential::{None as Nobodys, OfCaller, Shared};
+        use SentCredential::{None as Nobodys, NotConfigured, OfCaller, Shared};
         let status = self.status.as_u16();
         if let Some(scope) = &self.scope {
             let (log, whose) = match &self.sent {
@@ -48,7 +86,7 @@ impl AuthRejection {
                     format!("the credential of `{user}` lacks the scope `{scope}`"),
                     "which your credential does not have",
                 ),
-                Nobodys { .. } => (
+                Nobodys { .. } | NotConfigured => (
                     format!("the service needs the scope `{scope}`, and no credential was sent"),
                     "and has no credential of yours",
                 ),
@@ -61,6 +99,11 @@ impl AuthRejection {
         }
         let (log, what, advice) = match (self.status, &self.sent) {
             (StatusCode::FORBIDDEN, sent) => return forbidden(sent),
+            (_, NotConfigured) => (
+                format!("it needs a credential, and none is configured; set {}", self.keys()),
+                "needs a login, and none is configured for it",
+                ". Nothing was run; an administrator has to set one.",
+            ),
             (_, Shared) => (
                 "it does not accept the configured credentials".to_owned(),
                 "does not accept the gateway's credentials",
@@ -97,7 +140,7 @@ fn forbidden(sent: &SentCredential) -> (String, String) {
             format!("`{user}` lacks a permission, or their credential is wrong"),
             "does not allow this: you lack a permission, or your credential is wrong",
         ),
-        SentCredential::None { .. } => (
+        SentCredential::None { .. } | SentCredential::NotConfigured => (
             "it needs a permission, and no credential was sent".to_owned(),
             "does not allow this without a credential, or to anonymous users",
         ),

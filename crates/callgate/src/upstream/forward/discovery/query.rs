@@ -11,8 +11,7 @@ use crate::upstream::Call;
 use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::upstream::forward::{
-    Authentication, CallOutcome, Failure, Forward, Ordering, SentCredential, ServiceResponse,
-    Target, request,
+    Authentication, CallOutcome, Failure, Forward, Ordering, ServiceResponse, Target, request,
 };
 use crate::wire::jsonrpc::RpcError;
 
@@ -70,8 +69,10 @@ impl Forward {
     /// all callers.
     pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
         let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
+        let mut auth = Authentication::default();
         let reading = async {
-            let mut auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
+            auth =
+                self.with_session(Authentication::of_upstream(self.tokens.as_ref()).await?).await?;
             let mut response = self.get_with(target, &auth).await?;
             if response.status == StatusCode::UNAUTHORIZED && auth.renew(None).await? {
                 response = self.get_with(target, &auth).await?;
@@ -81,17 +82,10 @@ impl Forward {
         let read = timeout(limits.timeout, reading).await;
         match read.unwrap_or(Err(Failure::TimedOut(limits.timeout))) {
             Ok(text) => Ok(text),
-            Err(Failure::Status(status)) => {
-                let status = status.as_u16();
-                let message = format!("HTTP {status}");
-                Err(QueryError::Failed {
-                    outcome: CallOutcome::Status,
-                    status: Some(status),
-                    message,
-                })
+            Err(failure) => {
+                let failure = failure.sent_with(self.shared_credential());
+                Err(failure.redacted(|| self.secrets(&Caller::anonymous(), &auth)).into())
             }
-            Err(failure) if self.options.has_shared_credential() => Err(failure.into()),
-            Err(failure) => Err(failure.sent_with(SentCredential::None { is_known: false }).into()),
         }
     }
 

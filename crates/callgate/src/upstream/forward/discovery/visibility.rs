@@ -142,12 +142,14 @@ impl Forward {
         }
         let (id, mut auth) = (self.request_id(&text), self.authentication(&call).await?);
         let listed = self.list_with(&call, &id, &auth).await;
-        if matches!(&listed, Err(MethodListError::Failure(failure)) if failure.is_unauthorized())
-            && self.renew(&call, &mut auth).await?
-        {
-            return self.list_with(&call, &id, &auth).await;
+        match listed {
+            Err(MethodListError::Failure(failure))
+                if failure.is_unauthorized() && self.renew(&call, &mut auth, &failure).await? =>
+            {
+                self.list_with(&call, &id, &auth).await
+            }
+            listed => listed,
         }
-        listed
     }
 
     /// Reads `rpc.discover`, or all pages of `/mcp/tools/list`.

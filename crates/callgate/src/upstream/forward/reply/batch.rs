@@ -15,6 +15,8 @@ pub(crate) enum BatchReply<'a> {
     ForAll,
     /// The service rejected the batch itself. No call has run.
     Rejected,
+    /// The service may have rejected the batch itself: it responded with an HTTP error and no reply.
+    MaybeRejected(Failure),
     Invalid(Failure),
 }
 
@@ -38,13 +40,20 @@ impl ServiceResponse {
                 let is_about_rights = matches!(self.refused(), Some(Failure::Rejected(_)));
                 // After HTTP 5xx, calls may have run.
                 let may_have_run = self.status.is_server_error();
-                if is_about_batch(&rpc_error(error)) && !is_about_rights && !may_have_run {
+                let error = rpc_error(error);
+                if is_list_error(&error.message)
+                    || is_about_batch(&error) && !is_about_rights && !may_have_run
+                {
                     BatchReply::Rejected
                 } else {
                     BatchReply::ForAll
                 }
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
+            // Electrum responds so to a request that is not an object.
+            Err(_) if body.eq_ignore_ascii_case("invalid request") || is_list_error(body) => {
+                BatchReply::Rejected
+            }
             // Some services reply to the first request only.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
@@ -53,6 +62,9 @@ impl ServiceResponse {
             }
             _ => match self.read(&RequestId::Number(0)) {
                 Ok(_) | Err(Failure::Error(_) | Failure::Denied(_)) => BatchReply::ForAll,
+                Err(failure @ Failure::Unexpected(_)) if may_be_about_batch(self.status) => {
+                    BatchReply::MaybeRejected(failure)
+                }
                 Err(failure) => BatchReply::Invalid(failure),
             },
         }
@@ -118,6 +130,17 @@ fn is_about_batch(error: &RpcError) -> bool {
         || message.contains("batch") && BATCH_ERRORS.iter().any(|phrase| message.contains(phrase))
 }
 
+/// Returns `true` for a message of Python about a list where an object was expected, as Deluge sends it.
+fn is_list_error(message: &str) -> bool {
+    message.contains("list indices must be integers")
+        || message.contains("'list' object has no attribute")
+}
+
+/// Returns `true` for statuses of services that cannot parse a batch.
+fn may_be_about_batch(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 415 | 422 | 500 | 501)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
@@ -165,6 +188,14 @@ mod tests {
             (200, r#"{"result":1,"id":null}"#),
             (502, "<h1>Bad gateway</h1>"),
             (200, ""),
+            (500, "Invalid Request"),
+            (500, "Internal Server Error"),
+            (400, "Bad request"),
+            (
+                200,
+                r#"{"result":null,"id":null,"error":{"code":5,"message":"TypeError: list indices must be integers or slices, not str"}}"#,
+            ),
+            (500, "<p>AttributeError: 'list' object has no attribute 'get'</p>"),
         ] {
             writeln!(table, "{status} {}\n    {}", trimmed(body), read(status, body)).unwrap();
         }

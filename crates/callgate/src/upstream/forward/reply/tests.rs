@@ -109,6 +109,8 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
     use std::time::Duration;
     let second = Duration::from_secs(1);
     let bad = StatusCode::BAD_GATEWAY;
+    let unexpected =
+        |status, problem| Failure::Unexpected(UnexpectedResponse::new(status, problem, "s3cret"));
     let failures = [
         Failure::Busy(second),
         Failure::Down,
@@ -126,11 +128,11 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
         Failure::Rejected(AuthRejection::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
         Failure::NoSuchTool,
         Failure::Internal("division by zero".to_owned()),
-        Failure::Status(bad),
-        Failure::ContentType("text/html".to_owned()),
-        Failure::NotJson,
-        Failure::Empty(StatusCode::NO_CONTENT),
-        Failure::NotRpc("not an object"),
+        unexpected(bad, Problem::Status),
+        unexpected(StatusCode::OK, Problem::ContentType("text/html".to_owned())),
+        unexpected(StatusCode::OK, Problem::NotJson),
+        unexpected(StatusCode::NO_CONTENT, Problem::Empty),
+        unexpected(StatusCode::OK, Problem::NotRpc("not an object")),
         Failure::WrongId,
         Failure::LeftOut,
         Failure::Unmatched,
@@ -138,7 +140,7 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
     let mut table = String::new();
     for failure in failures {
         let name = failure.outcome().name();
-        let message = failure.user_message(Safety::Destructive);
+        let message = failure.user_message(Safety::Destructive, true);
         writeln!(table, "{name}\n  log: {failure}\n  {message}").unwrap();
     }
     assert!(!table.contains("s3cret"));

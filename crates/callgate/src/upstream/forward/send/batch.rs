@@ -155,15 +155,29 @@ impl Batcher {
             BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.result_bytes))),
             BatchReply::Invalid(failure) => reply_all(batch, &Err(failure)),
             BatchReply::Rejected => {
-                if self.rejected.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REJECTED {
-                    tracing::warn!(
-                        upstream = self.name,
-                        "the service rejects batches, sending calls one by one; remove `batch`"
-                    );
-                }
+                self.count_rejection();
                 // None of them has run.
                 self.send_singly(batch).await;
             }
+            BatchReply::MaybeRejected(failure) => {
+                self.count_rejection();
+                let is_read_only = |request: &QueuedRequest| request.safety == Safety::ReadOnly;
+                let (alone, others) = batch.into_iter().partition::<Vec<_>, _>(is_read_only);
+                for _ in &alone {
+                    self.stats.count_retry();
+                }
+                reply_all(others, &Err(failure));
+                self.send_singly(alone).await;
+            }
+        }
+    }
+
+    fn count_rejection(&self) {
+        if self.rejected.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REJECTED {
+            tracing::warn!(
+                upstream = self.name,
+                "the service rejects batches, sending calls one by one; remove `batch`"
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use crate::http_client::connector::Connector;
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{Pool, pool_builder, request, text_counted};
+use crate::http_client::{Pool, bytes_counted, pool_builder, request};
 use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::{Failure, ForwardLimits, ForwardOptions, ServiceResponse};
 
@@ -109,6 +109,14 @@ async fn read(
         return Err(Failure::TooLarge(limit));
     }
     let count = |bytes| reservation.add(bytes).map_err(Failure::from);
-    let body = text_counted(body, limit, count).await?;
-    Ok(ServiceResponse { status: head.status, headers: head.headers, body })
+    let body = bytes_counted(body, limit, count).await?;
+    let response = |body| ServiceResponse { status: head.status, headers: head.headers, body };
+    match String::from_utf8(body) {
+        Ok(body) => Ok(response(body)),
+        // The pages of errors may have another encoding.
+        Err(error) => {
+            let body = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            Err(response(body).not_utf8())
+        }
+    }
 }

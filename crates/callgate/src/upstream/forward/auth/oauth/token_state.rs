@@ -10,18 +10,14 @@ use tokio::time::Instant;
 use super::refresh::{StoredGrant, Unstored};
 use super::token_error::TokenError;
 use super::token_response::TokenResponse;
-use crate::backoff::jittered;
+use crate::backoff::Backoff;
 use crate::secret::Secret;
 
 /// Maximum margin: a token counts as expired this long before its expiry.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
 
-/// Delay after the first of consecutive failures, and maximum delay.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// Maximum delay after a failed request.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-
-/// Maximum time between two rejected tokens that count as consecutive.
-const REJECTION_WINDOW: Duration = Duration::from_mins(2);
 
 /// An access token. Its times are relative to the arrival of the response, on the monotonic clock.
 #[derive(Debug)]
@@ -57,21 +53,6 @@ impl From<TokenResponse> for AccessToken {
 
 /// A token request; `Some` once it has ended.
 pub(crate) type PendingToken = watch::Receiver<Option<Result<Arc<AccessToken>, TokenError>>>;
-
-#[derive(Debug, Clone, Copy)]
-struct Backoff {
-    times: u32,
-    until: Instant,
-}
-
-impl Backoff {
-    /// Doubles the previous delay, with jitter.
-    fn after(before: Option<Self>, now: Instant) -> Self {
-        let times = before.map_or(0, |before| before.times).saturating_add(1);
-        let pause = FIRST_BACKOFF.saturating_mul(1 << (times - 1).min(5)).min(MAX_BACKOFF);
-        Self { times, until: now + jittered(pause) }
-    }
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct TokenState {
@@ -133,7 +114,7 @@ impl TokenState {
 
     pub(crate) fn failed(&mut self, error: TokenError, now: Instant) {
         let before = self.failure.as_ref().map(|(_, back_off)| *back_off);
-        self.failure = Some((error, Backoff::after(before, now)));
+        self.failure = Some((error, Backoff::after(before, MAX_BACKOFF, now)));
     }
 
     pub(crate) fn succeeded(&mut self, token: &Arc<AccessToken>) {
@@ -141,15 +122,9 @@ impl TokenState {
         self.failure = None;
     }
 
-    /// Records that the service rejected a token. Returns `true` if another one may be requested: a service that
-    /// responds with 401 to all of them must not cause a token request per call.
+    /// Records that the service rejected a token. Returns `true` if another one may be requested.
     pub(crate) fn rejected(&mut self, now: Instant) -> bool {
-        let recent = self.rejection.filter(|last| now < last.until + REJECTION_WINDOW);
-        if recent.is_some_and(|last| now < last.until) {
-            return false;
-        }
-        self.rejection = Some(Backoff::after(recent, now));
-        true
+        Backoff::may_renew(&mut self.rejection, now)
     }
 }
 

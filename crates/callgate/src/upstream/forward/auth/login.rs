@@ -1,0 +1,375 @@
+//! Sessions: a login whose cookie or token is sent with all requests, until the service refuses it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Uri;
+use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::upstream::budget::BudgetReservation;
+use crate::upstream::forward::auth::redact::{Secrets, add_strings};
+use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
+use crate::upstream::forward::{
+    CredentialLocation, Failure, ForwardOptions, OptionError, RequestId, SecretJson, ServiceClient,
+    ServiceResponse,
+};
+use crate::wire::jsonrpc::RpcError;
+
+/// Maximum delay after a failed login. Services block accounts after several wrong passwords.
+const MAX_BACKOFF: Duration = Duration::from_mins(5);
+
+/// Maximum size of the response to a login in bytes.
+const MAX_RESPONSE: usize = 64 * 1024;
+
+/// Texts of errors that mean that there is no session, or that it has ended.
+const REFUSALS: [&str; 6] = [
+    "not authenticated",
+    "not authorised",
+    "not authorized",
+    "session terminated",
+    "session expired",
+    "session has expired",
+];
+
+/// How to log in to a service. `Debug` shows no secrets.
+///
+/// With a `method` or a `path`, the login is a request; its cookie, or the token at `location`, is sent with all
+/// others. Without both, the service sends the session in the header `location` together with HTTP 409.
+#[derive(Clone, Default)]
+pub struct Login {
+    /// Method that logs in.
+    pub method: Option<String>,
+    /// Path of the request, if it is not that of the service. Without `method`, the parameters are the body.
+    pub path: Option<String>,
+    /// Parameters of the method: a list or an object.
+    pub params: Value,
+    /// Part of requests that holds the token. If `None`, the login sets a cookie.
+    pub location: Option<CredentialLocation>,
+    /// Text before the token, such as `Bearer `.
+    pub prefix: String,
+    /// JSON Pointer to the token in the result of the login. If empty, the result is the token.
+    pub token: String,
+    /// Further texts of errors that mean that the session has ended, in lower case.
+    pub refusals: Vec<String>,
+}
+
+impl Login {
+    fn is_request(&self) -> bool {
+        self.method.is_some() || self.path.is_some()
+    }
+
+    /// Returns the header of the session.
+    pub(crate) fn header(&self) -> Option<HeaderName> {
+        match &self.location {
+            Some(CredentialLocation::Header(name)) => Some(name.clone()),
+            Some(_) => None,
+            None => Some(COOKIE),
+        }
+    }
+
+    /// Checks the login for a service with these options.
+    pub(crate) fn check(&self, options: &ForwardOptions) -> Result<(), OptionError> {
+        let conflict = |message| Err(OptionError::Conflict(message));
+        if self.path.as_ref().is_some_and(|path| options.target.with_path(path).is_err()) {
+            return conflict("`path` of `login` must be a path such as `/login`");
+        }
+        if self.header().is_some_and(|name| options.headers.contains_key(name)) {
+            return conflict("`login` sends a header that `headers`, or `basic_user`, sets too");
+        }
+        if options.target.is_websocket() {
+            return conflict(
+                "`login` cannot be used with WebSocket: a connection keeps its session",
+            );
+        }
+        if options.oauth.is_some() {
+            return conflict("`login` and `oauth` cannot be combined");
+        }
+        if options.visibility.is_some() {
+            return conflict(
+                "`visibility = \"upstream\"` needs a credential of each caller, and `login` is for all of them",
+            );
+        }
+        match &self.location {
+            Some(CredentialLocation::Header(_)) => Ok(()),
+            _ if self.is_request() => Ok(()),
+            _ => conflict("`login` needs `method`, `path`, or the `header` that the service sends"),
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path, location, .. } = self;
+        write!(f, "Login {{ method: {method:?}, path: {path:?}, location: {location:?}, .. }}")
+    }
+}
+
+/// Why there is no session. Contains no secrets.
+#[derive(Debug, Clone, Error)]
+pub(crate) enum LoginError {
+    #[error("the service refused the login{0}")]
+    Refused(String),
+    #[error(
+        "the response to the login sets no cookie; if the result has a token, set `login.header`"
+    )]
+    NoCookie,
+    #[error("the result of the login has no text at `login.token`")]
+    NoToken,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What requests of a session are sent with.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) headers: HeaderMap,
+    pub(crate) first_param: SecretJson,
+    /// `,"name":value`
+    pub(crate) member: SecretJson,
+}
+
+/// The session of all callers of a service.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    upstream: String,
+    login: Login,
+    client: ServiceClient,
+    uri: Option<Uri>,
+    /// Headers of the login.
+    headers: HeaderMap,
+    state: Mutex<SessionState>,
+    /// Locked during a login, which other calls wait for.
+    logging_in: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct SessionState {
+    session: Option<Arc<Session>>,
+    failure: Option<(Failure, Backoff)>,
+    rejection: Option<Backoff>,
+}
+
+impl Sessions {
+    /// Returns `None` if the service has no login.
+    pub(crate) fn new(
+        upstream: &str,
+        options: &ForwardOptions,
+        client: &ServiceClient,
+    ) -> Option<Self> {
+        let login = options.login.clone()?;
+        let target = login.path.as_ref().and_then(|path| options.target.with_path(path).ok());
+        Some(Self {
+            upstream: upstream.to_owned(),
+            client: client.clone(),
+            uri: target.map(|target| target.uri().clone()),
+            headers: options.headers.clone(),
+            state: Mutex::default(),
+            logging_in: tokio::sync::Mutex::default(),
+            login,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the session. Logs in if there is none, unless the service sends sessions without a login.
+    pub(crate) async fn session(&self) -> Result<Option<Arc<Session>>, Failure> {
+        let session = self.state().session.clone();
+        match session {
+            // Rarely polled, and large.
+            None if self.login.is_request() => Box::pin(self.log_in(None)).await,
+            session => Ok(session),
+        }
+    }
+
+    /// Returns `true` if the service refused a request because of its session. The request has not run.
+    pub(crate) fn is_refused(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Error(error) | Failure::Denied(error) if self.login.is_request() => {
+                self.is_refusal(error)
+            }
+            Failure::Unexpected(UnexpectedResponse {
+                problem: Problem::Session(header), ..
+            }) => {
+                !self.login.is_request()
+                    && self.login.location == Some(CredentialLocation::Header(header.0.clone()))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_refusal(&self, error: &RpcError) -> bool {
+        let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let text = format!("{} {data}", error.message).to_lowercase();
+        let refusals = self.login.refusals.iter().map(String::as_str).chain(REFUSALS);
+        refusals.into_iter().any(|refusal| text.contains(refusal))
+    }
+
+    /// Returns a session in place of one that the service refused, or `None` if it was renewed recently.
+    pub(crate) async fn renewed(
+        &self,
+        refused: Option<&Arc<Session>>,
+        failure: &Failure,
+    ) -> Result<Option<Arc<Session>>, Failure> {
+        if self.login.is_request() {
+            return Box::pin(self.log_in(refused)).await;
+        }
+        let Failure::Unexpected(UnexpectedResponse { problem: Problem::Session(sent), .. }) =
+            failure
+        else {
+            return Ok(None);
+        };
+        let (name, value) = &**sent;
+        let headers = HeaderMap::from_iter([(name.clone(), value.clone())]);
+        let session = Arc::new(Session { headers, ..Session::default() });
+        self.state().session = Some(Arc::clone(&session));
+        Ok(Some(session))
+    }
+
+    /// Logs in, unless another call did so meanwhile or the last login failed recently.
+    async fn log_in(
+        &self,
+        refused: Option<&Arc<Session>>,
+    ) -> Result<Option<Arc<Session>>, Failure> {
+        let _turn = self.logging_in.lock().await;
+        {
+            let (mut state, now) = (self.state(), Instant::now());
+            let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
+            if let Some(other) = state.session.as_ref().filter(|it| !is_refused(it)) {
+                return Ok(Some(Arc::clone(other)));
+            }
+            if let Some((failure, _)) = state.failure.as_ref().filter(|(_, it)| now < it.until) {
+                return Err(failure.clone());
+            }
+            if refused.is_some() && !Backoff::may_renew(&mut state.rejection, now) {
+                return Ok(None);
+            }
+        }
+        let session = self.request().await;
+        let mut state = self.state();
+        match session {
+            Ok(session) => {
+                tracing::debug!(upstream = self.upstream, "logged in");
+                let session = Arc::new(session);
+                (state.session, state.failure) = (Some(Arc::clone(&session)), None);
+                Ok(Some(session))
+            }
+            Err(failure) => {
+                tracing::warn!(upstream = self.upstream, error = %failure, "failed to log in");
+                let before = state.failure.as_ref().map(|(_, backoff)| *backoff);
+                let backoff = Backoff::after(before, MAX_BACKOFF, Instant::now());
+                state.failure = Some((failure.clone(), backoff));
+                Err(failure)
+            }
+        }
+    }
+
+    async fn request(&self) -> Result<Session, Failure> {
+        let (id, headers) = (RequestId::Number(1), self.headers.clone());
+        let reservation = BudgetReservation::default();
+        let sending =
+            self.client.post(self.uri.clone(), headers, self.body(), MAX_RESPONSE, &reservation);
+        let response = sending.await.map_err(|failure| self.login_failure(failure))?;
+        let result = match self.login.method {
+            Some(_) => response.read(&id).map(|result| result.get().to_owned()),
+            None => response.clone().into_text(),
+        };
+        let result = result.map_err(|failure| self.login_failure(failure))?;
+        let result = serde_json::from_str(&result).unwrap_or_default();
+        self.session_of(&response, &result).map_err(Failure::NoSession)
+    }
+
+    fn body(&self) -> Bytes {
+        let params = &self.login.params;
+        let params = if params.is_null() { "[]".to_owned() } else { params.to_string() };
+        match &self.login.method {
+            Some(method) => {
+                let method = Value::from(method.as_str());
+                format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{params},"id":1}}"#).into()
+            }
+            None => params.into(),
+        }
+    }
+
+    /// Converts the failure of a login. Connection errors are those of the service.
+    fn login_failure(&self, failure: Failure) -> Failure {
+        let failure = failure.redacted(|| self.secrets());
+        Failure::NoSession(match failure {
+            failure @ (Failure::Send(_) | Failure::TimedOut(_)) => return failure,
+            Failure::Error(error) | Failure::Denied(error) => {
+                let data = error.data.as_ref().and_then(Value::as_str);
+                let text = data.map_or_else(String::new, |data| format!(" {data}"));
+                let text = crate::wire::shortened(format!(": {}{text}", error.message));
+                LoginError::Refused(self.secrets().redact(&text))
+            }
+            failure => LoginError::Failed(failure.to_string()),
+        })
+    }
+
+    fn secrets(&self) -> Secrets {
+        let mut secrets = Vec::new();
+        add_strings(&self.login.params, &mut secrets);
+        Secrets::new(secrets)
+    }
+
+    fn session_of(
+        &self,
+        response: &ServiceResponse,
+        result: &Value,
+    ) -> Result<Session, LoginError> {
+        let mut session = Session::default();
+        let cookies = cookies(&response.headers);
+        if !cookies.is_empty()
+            && let Some(value) = sensitive(&cookies)
+        {
+            session.headers.insert(COOKIE, value);
+        }
+        let Some(location) = &self.login.location else {
+            return match result {
+                Value::Bool(false) => Err(LoginError::Refused(String::new())),
+                _ if session.headers.is_empty() => Err(LoginError::NoCookie),
+                _ => Ok(session),
+            };
+        };
+        let token = match result.pointer(&self.login.token) {
+            Some(Value::String(token)) if !token.is_empty() => token.clone(),
+            Some(Value::Number(token)) => token.to_string(),
+            _ => return Err(LoginError::NoToken),
+        };
+        let text = format!("{}{token}", self.login.prefix);
+        match location {
+            CredentialLocation::Header(name) => {
+                let value = sensitive(&text).ok_or(LoginError::NoToken)?;
+                session.headers.insert(name.clone(), value);
+            }
+            CredentialLocation::FirstParam => session.first_param.0 = Value::from(text).to_string(),
+            CredentialLocation::Member(name) => {
+                session.member = SecretJson::member(name, &text.into());
+            }
+        }
+        Ok(session)
+    }
+}
+
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Returns the cookies that a response sets, without their attributes.
+fn cookies(headers: &HeaderMap) -> String {
+    let pairs = headers.get_all(SET_COOKIE).iter().filter_map(|cookie| {
+        let pair = cookie.to_str().ok()?.split(';').next()?.trim();
+        pair.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())?;
+        Some(pair)
+    });
+    pairs.collect::<Vec<_>>().join("; ")
+}

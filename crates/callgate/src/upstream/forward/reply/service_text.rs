@@ -1,0 +1,122 @@
+//! Text of a response that is not a JSON-RPC reply, made safe for the log and for agents.
+
+use std::fmt;
+
+use crate::upstream::forward::auth::redact::Secrets;
+use crate::wire::invisible::is_invisible;
+
+/// Maximum number of characters that are shown.
+const MAX_SHOWN: usize = 200;
+
+/// Maximum number of bytes that are searched for secrets.
+const MAX_SEARCHED: usize = 16 * 1024;
+
+/// The beginning of a body. `Display` and `Debug` show nothing before [`ServiceText::redacted`] was called.
+#[derive(Clone)]
+pub(crate) enum ServiceText {
+    Raw { text: Box<str>, is_cut: bool },
+    Redacted(Box<str>),
+}
+
+impl ServiceText {
+    pub(crate) fn new(body: &str) -> Self {
+        let text = body.get(..body.floor_char_boundary(MAX_SEARCHED)).unwrap_or_default();
+        Self::Raw { text: text.into(), is_cut: text.len() < body.len() }
+    }
+
+    /// Returns the text without secrets of the request, tags of a page, and invisible characters.
+    pub(crate) fn redacted(&self, secrets: &Secrets) -> Self {
+        let Self::Raw { text: raw, is_cut } = self else { return self.clone() };
+        let mut text = secrets.redact(&readable(raw));
+        if *is_cut {
+            // The end may be a part of a secret.
+            text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
+        }
+        if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN) {
+            text.truncate(end);
+            text.push('…');
+        }
+        Self::Redacted(text.into())
+    }
+
+    pub(crate) fn shown(&self) -> &str {
+        match self {
+            Self::Raw { .. } => "",
+            Self::Redacted(text) => text,
+        }
+    }
+}
+
+impl Default for ServiceText {
+    fn default() -> Self {
+        Self::Redacted(Box::default())
+    }
+}
+
+/// Writes the text after a colon, or nothing.
+impl fmt::Display for ServiceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.shown();
+        if text.is_empty() { Ok(()) } else { write!(f, ": \"{text}\"") }
+    }
+}
+
+impl fmt::Debug for ServiceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.shown(), f)
+    }
+}
+
+/// Returns visible text with single spaces. Tags of HTML and XML are spaces.
+fn readable(raw: &str) -> String {
+    let raw = raw.trim_start_matches('\u{feff}').trim();
+    let (is_page, mut is_tag, mut text) = (raw.starts_with('<'), false, String::new());
+    for c in raw.chars() {
+        let is_end = is_tag && c == '>';
+        is_tag = !is_end && (is_tag || is_page && c == '<');
+        if is_tag || is_end || c.is_whitespace() {
+            if !text.is_empty() && !text.ends_with(' ') {
+                text.push(' ');
+            }
+        } else if !is_invisible(c) {
+            text.push(c);
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(body: &str, secrets: &[&str]) -> String {
+        let secrets = Secrets::new(secrets.iter().map(|&secret| secret.to_owned()));
+        ServiceText::new(body).redacted(&secrets).shown().to_owned()
+    }
+
+    #[test]
+    fn text_is_shortened_and_visible() {
+        assert_eq!(shown("Work queue\r\n depth exceeded\n", &[]), "Work queue depth exceeded");
+        assert_eq!(shown("a\u{202e}b\u{0}\u{1b}[31mc\u{e0041}", &[]), "ab[31mc");
+        assert_eq!(shown(&"é".repeat(201), &[]), format!("{}…", "é".repeat(200)));
+        assert_eq!(shown(&"é".repeat(200), &[]), "é".repeat(200));
+        let page = "<html><title>502</title><body class='a>b'><h1>Bad\ngateway</h1></html>";
+        assert_eq!(shown(page, &[]), "502 b'> Bad gateway");
+        assert_eq!(shown("1 < 2 > 1", &[]), "1 < 2 > 1");
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_shown() {
+        let secret = "s3cret-".repeat(10);
+        for start in 150..250 {
+            let body = format!("{}{secret}", "x".repeat(start));
+            assert!(!shown(&body, &[&secret]).contains("s3"), "{start}");
+        }
+        for repeated in [233, 234, 235, 400] {
+            assert!(!shown(&secret.repeat(repeated), &[&secret]).contains("s3"), "{repeated}");
+        }
+        assert!(!shown("s3\u{200b}cret", &["s3cret"]).contains("cret"));
+        let unredacted = ServiceText::new("s3cret");
+        assert_eq!(format!("{unredacted}{unredacted:?}"), "\"\"");
+    }
+}

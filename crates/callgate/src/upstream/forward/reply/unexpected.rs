@@ -1,0 +1,180 @@
+//! Responses that are not JSON-RPC replies: what is wrong, and what to do about it.
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
+
+use super::service_text::ServiceText;
+use crate::upstream::forward::CallOutcome;
+
+/// Messages of services that refuse a request because too many others wait.
+const QUEUE_MESSAGES: [&str; 1] = ["Work queue depth exceeded"];
+
+#[derive(Debug, Clone)]
+pub(crate) struct UnexpectedResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) problem: Problem,
+    pub(crate) text: ServiceText,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Problem {
+    /// A status other than 2xx without a JSON-RPC error.
+    Status,
+    /// 426, with the `url` that the service asks for.
+    Upgrade(&'static str),
+    /// 409 with a header that the service expects in the next request.
+    Session(Box<(HeaderName, HeaderValue)>),
+    /// The service discarded the request because its queue is full.
+    QueueFull,
+    Empty,
+    ContentType(String),
+    NotJson,
+    NotRpc(&'static str),
+    /// A reply of another protocol.
+    OtherProtocol(&'static str),
+}
+
+impl UnexpectedResponse {
+    pub(crate) fn new(status: StatusCode, problem: Problem, body: &str) -> Self {
+        Self { status, problem, text: ServiceText::new(body) }
+    }
+
+    /// Describes a response with a status other than 2xx.
+    pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, body: &str) -> Self {
+        let session = || headers.iter().find(|(name, _)| name.as_str().ends_with("session-id"));
+        let problem = match status {
+            _ if QUEUE_MESSAGES.iter().any(|message| body.contains(message)) => Problem::QueueFull,
+            StatusCode::UPGRADE_REQUIRED => Problem::Upgrade(expected_url(headers)),
+            StatusCode::CONFLICT => session().map_or(Problem::Status, |(name, value)| {
+                let mut value = value.clone();
+                value.set_sensitive(true);
+                Problem::Session(Box::new((name.clone(), value)))
+            }),
+            _ => Problem::Status,
+        };
+        Self::new(status, problem, body)
+    }
+
+    /// Returns `true` if the service certainly discarded the request.
+    pub(crate) fn was_discarded(&self) -> bool {
+        matches!(self.problem, Problem::QueueFull)
+    }
+
+    /// Returns the description for the log, with the key to change.
+    pub(crate) fn description(&self) -> String {
+        let (status, text) = (self.status.as_u16(), &self.text);
+        let what = match &self.problem {
+            Problem::Status => format!("HTTP {status} without a JSON-RPC error"),
+            Problem::QueueFull => {
+                format!("HTTP {status}: the service discarded the request, its queue is full")
+            }
+            Problem::Upgrade(_) => format!("HTTP {status}: the service expects another protocol"),
+            Problem::Session(_) => format!("HTTP {status}: the service expects a session"),
+            Problem::Empty => format!("HTTP {status} without a body"),
+            Problem::ContentType(media) => format!("the response is `{media}`, not JSON"),
+            Problem::NotJson => "the response is not JSON".to_owned(),
+            Problem::NotRpc(why) => format!("the response is not a JSON-RPC reply: {why}"),
+            Problem::OtherProtocol(name) => {
+                format!("the response is {name}, and not a JSON-RPC reply")
+            }
+        };
+        let hint = match (&self.problem, self.status) {
+            (Problem::Status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
+                "; check the path of `url`".to_owned()
+            }
+            (Problem::Status, StatusCode::CONFLICT) => {
+                "; if the service expects a session, set `login`".to_owned()
+            }
+            (Problem::Status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
+                "; nothing was run".to_owned()
+            }
+            (Problem::Upgrade(url), _) => format!("; set `url` to {url}"),
+            (Problem::Session(header), _) => format!("; set `login.header` to `{}`", header.0),
+            (Problem::OtherProtocol(_), _) => "; it cannot be called with JSON-RPC".to_owned(),
+            _ => String::new(),
+        };
+        format!("{what}{text}{hint}")
+    }
+
+    /// Returns the counter, the problem and the remedy, as `Failure::row` does.
+    pub(crate) fn row(&self) -> (CallOutcome, &'static str, &'static str) {
+        const LATER: &str = "Nothing was run: try again later.";
+        let (outcome, what, advice) = match &self.problem {
+            Problem::Status => return (CallOutcome::Status, self.status_text(), self.advice()),
+            Problem::QueueFull => {
+                (CallOutcome::Status, "has too many requests in its queue (HTTP {}).", LATER)
+            }
+            Problem::Upgrade(_) => (
+                CallOutcome::Status,
+                "expects another protocol (HTTP {}).",
+                "Nothing was run; an administrator has to change its URL.",
+            ),
+            Problem::Session(_) => (
+                CallOutcome::Status,
+                "expects a session (HTTP {}).",
+                "Nothing was run; an administrator has to configure its login.",
+            ),
+            Problem::Empty => (CallOutcome::Empty, "responded without a body (HTTP {}).", LOOK),
+            Problem::ContentType(_) => {
+                (CallOutcome::ContentType, "responded with `{}` instead of JSON.", LOOK)
+            }
+            Problem::NotJson => {
+                (CallOutcome::NotJson, "responded with a body that is not JSON.", LOOK)
+            }
+            Problem::NotRpc(_) => {
+                (CallOutcome::NotRpc, "responded with JSON that is not a JSON-RPC reply.", LOOK)
+            }
+            Problem::OtherProtocol(_) => {
+                (CallOutcome::NotRpc, "responded with {}, which is not JSON-RPC.", LOOK)
+            }
+        };
+        (outcome, what, advice)
+    }
+
+    fn status_text(&self) -> &'static str {
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                "is not available now, such as a site in maintenance (HTTP {})."
+            }
+            StatusCode::TOO_MANY_REQUESTS => "accepts no more requests at the moment (HTTP {}).",
+            StatusCode::CONFLICT => "responded with a conflict (HTTP {}).",
+            _ if self.text.shown().is_empty() => "responded with HTTP {} and no reason.",
+            _ => "responded with HTTP {}.",
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                "Nothing was run: try again later."
+            }
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                "{again} An administrator should check the path of its URL."
+            }
+            _ => "{again}",
+        }
+    }
+
+    /// Returns the replacement for `{}` in the texts of [`Self::row`].
+    pub(crate) fn detail(&self) -> String {
+        match &self.problem {
+            Problem::ContentType(media) => media.clone(),
+            Problem::OtherProtocol(name) => (*name).to_owned(),
+            _ => self.status.as_u16().to_string(),
+        }
+    }
+}
+
+const LOOK: &str = "{again} An administrator should check its URL.";
+
+fn expected_url(headers: &HeaderMap) -> &'static str {
+    let upgrade = headers.get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let upgrade = upgrade.to_ascii_lowercase();
+    if upgrade.starts_with("tls/") {
+        "`https://…`"
+    } else if upgrade.starts_with("h2c") {
+        "the same, with `http2 = true`"
+    } else {
+        "`ws://…` or `wss://…`"
+    }
+}

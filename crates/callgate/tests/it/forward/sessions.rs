@@ -1,0 +1,268 @@
+//! Logins whose cookie or token is sent with all calls: as Deluge, Zabbix and Transmission want them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use callgate::forward::{
+    CallOutcome, CredentialLocation, Forward, ForwardOptions, Login, OAuthClient, header_name,
+};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::forward::secrets::log_everything;
+use crate::forward::{App, options};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
+
+const PASSWORD: &str = "s3cret-password";
+
+fn with_login(fake: &FakeService, login: Login, params: &Value) -> ForwardOptions {
+    options(&fake.url("/json")).login(Login { params: params.clone(), ..login }).unwrap()
+}
+
+fn method(name: &str) -> Login {
+    Login { method: Some(name.to_owned()), ..Login::default() }
+}
+
+fn header(name: &str) -> CredentialLocation {
+    CredentialLocation::Header(header_name(name).unwrap())
+}
+
+/// As JSON-RPC 1.x has it.
+fn reply(seen: &ReceivedRequest, result: &Value, error: &Value) -> FakeResponse {
+    FakeResponse::json(200, json!({"result": result, "error": error, "id": seen.body["id"]}))
+}
+
+/// A service with a cookie, of which only that of the last login is valid.
+async fn deluge(logins: &Arc<AtomicUsize>) -> FakeService {
+    let logins = Arc::clone(logins);
+    FakeService::start(move |seen| {
+        let cookie = |number: usize| format!("_session_id=session-{number}");
+        if seen.method() == "auth.login" && seen.body["params"] == json!([PASSWORD]) {
+            let number = logins.fetch_add(1, Ordering::SeqCst) + 1;
+            let cookie = format!("{}; Expires=Tue, 17 Nov 2026; Path=/json", cookie(number));
+            reply(seen, &json!(true), &Value::Null).with("Set-Cookie", cookie)
+        } else if seen.method() == "auth.login" {
+            reply(seen, &json!(false), &Value::Null)
+        } else if seen.header("cookie") == Some(&*cookie(logins.load(Ordering::SeqCst))) {
+            reply(seen, &seen.body["params"]["id"], &Value::Null)
+        } else {
+            reply(seen, &Value::Null, &json!({"message": "Not authenticated", "code": 1}))
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn concurrent_calls_log_in_once_and_send_the_cookie() {
+    let fake = deluge(&Arc::default()).await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    let calls = (0..10).map(|id| app.invoke("order.get", json!({"id": id})));
+    let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, it)| it).collect();
+    let expected: Vec<Value> = (0..10).map(|id| json!({"result": id})).collect();
+    assert_eq!(results, expected);
+    assert_eq!(fake.log.requests_for("auth.login").len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_has_ended_is_renewed_and_the_call_runs_once() {
+    let logins = Arc::default();
+    let fake = deluge(&logins).await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
+    // The session of the gateway is not the last one any more.
+    logins.fetch_add(1, Ordering::SeqCst);
+    let calls = (0..5).map(|id| app.invoke("order.delete", json!({"id": id})));
+    assert!(join_all(calls).await.iter().all(|(status, _)| *status == 200));
+    assert_eq!(fake.log.requests_for("auth.login").len(), 2);
+    let deletions = fake.log.requests_for("order.delete");
+    let accepted =
+        deletions.iter().filter(|it| it.header("cookie") == Some("_session_id=session-3"));
+    assert_eq!((deletions.len(), accepted.count()), (10, 5));
+    assert_eq!(app.retries(), 5);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_refused_login_is_reported_and_not_repeated() {
+    let (log, _guard) = log_everything();
+    let fake = deluge(&Arc::default()).await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!(["wr0ng-password"])));
+    let mut told = String::new();
+    for _ in 0..30 {
+        told = app.text("order_delete", json!({"id": 1})).await.0;
+    }
+    insta::assert_snapshot!(told, @"");
+    assert!(fake.log.requests_for("order.delete").is_empty());
+    assert_eq!(app.count(CallOutcome::NoToken), 30);
+    // More than one only if this takes seconds.
+    let (logins, log) = (fake.log.requests().len(), log.text());
+    assert!(logins < 15, "{logins}");
+    assert_eq!(log.matches("WARN").count(), logins, "{log}");
+    assert!(log.contains("failed to log in: the service refused the login"), "{log}");
+    assert!(!log.contains("wr0ng-password"), "{log}");
+}
+
+#[tokio::test]
+async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
+    let fake = FakeService::start(|seen| match seen.method() {
+        "auth.login" => reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "a=bcde"),
+        _ => reply(seen, &Value::Null, &json!({"message": "Not authenticated", "code": 1})),
+    })
+    .await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    for _ in 0..30 {
+        let (text, _) = app.text("order_delete", json!({"id": 1})).await;
+        assert_eq!(text, "Not authenticated (code 1)");
+    }
+    // More than two only if this takes seconds.
+    let logins = fake.log.requests_for("auth.login").len();
+    assert!(logins < 15, "{logins}");
+}
+
+/// A service with a token, and a method that must be called without it.
+async fn zabbix() -> FakeService {
+    FakeService::start(|seen| {
+        let refused = |data: &str| {
+            seen.error(200, json!({"code": -32602, "message": "Invalid params.", "data": data}))
+        };
+        match (seen.method(), seen.header("authorization")) {
+            ("user.login", None) if seen.body["params"]["password"] == PASSWORD => {
+                seen.result(format!("token-{}", seen.number))
+            }
+            ("user.login", _) => refused(&format!("Incorrect user name or password {PASSWORD}?")),
+            ("order.get", None) => seen.result("7.0.0"),
+            ("order.get", _) => refused("The method must be called without authorization header."),
+            (_, Some("Bearer token-0")) if seen.number > 2 => {
+                refused("Session terminated, re-login, please.")
+            }
+            (_, Some(token)) if token.starts_with("Bearer token-") => seen.result(true),
+            _ => refused("Not authorised."),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_token_is_sent_except_with_methods_that_must_go_without() {
+    let fake = zabbix().await;
+    let login = Login {
+        location: Some(header("Authorization")),
+        prefix: "Bearer ".to_owned(),
+        ..method("user.login")
+    };
+    let params = json!({"username": "Admin", "password": PASSWORD});
+    let mut options = with_login(&fake, login, &params);
+    options.without_credential = vec!["order.get".to_owned()];
+    let app = App::with(options);
+    for _ in 0..3 {
+        assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": true}));
+        assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "7.0.0"}));
+    }
+    assert_eq!(fake.log.requests_for("user.login").len(), 2, "the first session has ended");
+    assert_eq!(fake.log.requests_for("order.get").len(), 3);
+}
+
+#[tokio::test]
+async fn methods_without_credential_have_no_part_of_it() {
+    let fake = FakeService::start(|seen| seen.result(1)).await;
+    let mut options = options(&fake.url("/"))
+        .basic("gate", PASSWORD)
+        .unwrap()
+        .member("auth", &json!(PASSWORD))
+        .unwrap()
+        .header("X-Team", "blue")
+        .unwrap();
+    options.without_credential = vec!["order.get".to_owned()];
+    let app = App::with(options);
+    app.invoke("order.get", json!({"id": 1})).await;
+    app.invoke("order.delete", json!({"id": 1})).await;
+    let [without, with] = &fake.log.requests()[..] else { panic!("two requests") };
+    assert_eq!((without.header("authorization"), without.header("x-team")), (None, Some("blue")));
+    assert!(without.body.get("auth").is_none());
+    assert!(with.header("authorization").is_some() && with.body["auth"] == PASSWORD);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_reason_for_a_refused_login_is_logged_without_the_password() {
+    let (log, _guard) = log_everything();
+    let fake = zabbix().await;
+    let login = Login { location: Some(header("Authorization")), ..method("user.login") };
+    let params = json!({"username": "Admin", "password": format!("{PASSWORD}?")});
+    let app = App::with(with_login(&fake, login, &params));
+    app.text("order_delete", json!({"id": 1})).await;
+    let log = log.text();
+    assert!(log.contains("Invalid params. Incorrect user name or password …"), "{log}");
+    assert!(!log.contains(PASSWORD), "{log}");
+}
+
+#[tokio::test]
+async fn a_session_of_a_header_that_comes_with_409_is_sent_back() {
+    let fake = FakeService::start(|seen| {
+        let expected = if seen.number < 4 { "first" } else { "second" };
+        if seen.header("x-transmission-session-id") == Some(expected) {
+            return seen.result(seen.body["params"]["id"].clone());
+        }
+        FakeResponse::text(409, "text/html", "<h1>409: Conflict</h1>")
+            .with("X-Transmission-Session-Id", expected)
+    })
+    .await;
+    let login = Login { location: Some(header("X-Transmission-Session-Id")), ..Login::default() };
+    let app = App::with(options(&fake.url("/rpc")).login(login).unwrap());
+    for id in 0..6 {
+        let reply = app.invoke("order.delete", json!({"id": id})).await.1;
+        assert_eq!(reply, json!({"result": id}));
+    }
+    assert_eq!((fake.log.requests().len(), app.retries()), (8, 2));
+}
+
+#[tokio::test]
+async fn a_login_can_be_a_request_to_another_path() {
+    let fake = FakeService::start(|seen| match seen.target() {
+        "POST /login" => FakeResponse::json(200, json!({"session": {"id": "abcd"}})),
+        _ => seen.result(seen.body["auth"].clone()),
+    })
+    .await;
+    let login = Login {
+        path: Some("/login".to_owned()),
+        location: Some(CredentialLocation::Member("auth".to_owned())),
+        token: "/session/id".to_owned(),
+        ..Login::default()
+    };
+    let app = App::with(with_login(&fake, login, &json!({"password": PASSWORD})));
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "abcd"}));
+    assert_eq!(fake.log.requests()[0].body, json!({"password": PASSWORD}));
+}
+
+#[tokio::test]
+async fn a_login_without_a_cookie_or_a_token_is_an_error() {
+    let fake = FakeService::start(|seen| seen.result(json!({"id": 7}))).await;
+    let app = App::with(with_login(&fake, method("log.in"), &json!([])));
+    let token = Login { location: Some(header("X-Token")), ..method("log.in") };
+    let other = App::with(with_login(&fake, token, &json!([])));
+    for app in [app, other] {
+        let (text, _) = app.text("order_delete", json!({"id": 1})).await;
+        assert!(text.contains("does not accept the gateway's login"), "{text}");
+    }
+    let unreachable = callgate_test_support::fake_service::unused_address().await;
+    let options = options(&format!("http://{unreachable}/")).login(method("log.in")).unwrap();
+    let (text, _) = App::with(options).text("order_delete", json!({"id": 1})).await;
+    assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
+}
+
+#[test]
+fn a_login_that_cannot_work_is_refused() {
+    let new = |url: &str, login: Login| ForwardOptions::new(url.parse().unwrap()).login(login);
+    let (url, oauth) = ("http://localhost/", OAuthClient::new("http://localhost/").unwrap());
+    let mut told = String::new();
+    for options in [
+        new(url, Login::default()),
+        new("ws://localhost/", method("log.in")),
+        new(url, Login { path: Some("login".to_owned()), ..Login::default() }),
+        new(url, method("log.in")).and_then(|it| it.header("Cookie", "a=b")),
+        new(url, method("log.in")).map(|it| it.oauth(oauth.client("a", None))),
+        new(url, Login { location: Some(CredentialLocation::FirstParam), ..method("log.in") }),
+    ] {
+        told.push_str(&Forward::new("shop", options.unwrap()).unwrap_err().to_string());
+        told.push('\n');
+    }
+    insta::assert_snapshot!(told, @"");
+}
