@@ -18,7 +18,7 @@ use crate::config::{Config, exposed_password};
 use crate::errors::hinted;
 use crate::printer::Printer;
 
-pub(crate) use methods::ServiceOptions;
+pub(crate) use methods::{BasicOptions, ServiceOptions};
 
 /// Maximum time to wait at the end for token requests that are under way.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ async fn run_configured(
 ) -> anyhow::Result<()> {
     match command {
         Command::Serve(given) => serve::run(config, global, &given, printer).await,
-        Command::Try(given) => serve::try_service::run(config, &given, printer).await,
+        Command::Try(given) => Box::pin(serve::try_service::run(config, &given, printer)).await,
         Command::Method(given) => methods::method::run(config, given, printer).await,
         Command::Import(given) => methods::import::run(config, given, printer).await,
         Command::Export(given) => methods::export::run(config, &given, printer).await,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use callgate::forward::{ForwardError, OptionError};
+use callgate::forward::{EndpointError, ForwardError, OptionError, TargetError};
 use callgate_import::Hinted;
 use callgate_registry::{
     AttachError, CopyError, Entity, FestiError, OpenError, StoreError, UrlError,
@@ -41,6 +41,11 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
         }
         if let Some(ForwardError::Options(OptionError::NoWebSocket)) = cause.downcast_ref() {
             return Some(with_feature("websocket").into());
+        }
+        if let Some(TargetError::Url(EndpointError::UserInfo)) = cause.downcast_ref() {
+            let hint = "remove it from the URL, and give `--basic USER` with `--password-env VARIABLE` or \
+                        `--password-file FILE`; in the configuration, `basic_user` and `basic_password`";
+            return Some(hint.into());
         }
         if let Some(error) = cause.downcast_ref::<CopyError>() {
             return copy_hint(error).map(Into::into);

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::ListArgs;
 use super::values::{json, json_object, param, section_and_mask};
+use crate::commands::BasicOptions;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MethodCommand {
@@ -219,8 +220,10 @@ pub(crate) enum UpstreamCommand {
         name: String,
         /// Key and value, such as `url=http://localhost:9000/rpc`; the value is JSON or text, and an empty
         /// value removes the key. A single `-` reads all keys as a JSON object from standard input
-        #[arg(value_name = "KEY=VALUE", required_unless_present = "json")]
+        #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["json", "basic"])]
         values: Vec<String>,
+        #[command(flatten)]
+        basic: BasicOptions,
         #[arg(long, conflicts_with = "values", hide = true)]
         json: bool,
     },

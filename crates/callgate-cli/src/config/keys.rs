@@ -164,6 +164,8 @@ ids | text | type of request ids: `text` or `integer`
 pass_caller | | table of headers that carry facts about the caller: `user_id`, `user_name`, `role`, and `token` (the caller's own)
 credential | | table that defines how a user's credential is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`; with `oauth` as `refresh_token` or `client_credentials`, an access token is requested with it and sent
 oauth | | table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`
+login | | table of the login whose cookie or token is sent with all calls: `method` or `path`, `params`; for a token `header`, `member` or `first_param = true`, with `prefix`, and `token` as its place in the result (JSON Pointer); `refusals` are further texts of errors that end a session; only `header`: the header that the service sends with HTTP 409
+without_credential | | list of methods that are called without credentials: without `Authorization`, `credential`, `oauth`, `login`, `members`, `first_params` and the caller's token
 visibility | registry | tools that callers see: `registry` (those that their grants allow) or `upstream` (of these, those that the service lists for them)
 described_by | openrpc | source of the list, with `visibility = "upstream"`: `openrpc` (the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
 visibility_seconds | 60 | time for which the list of a caller is cached
@@ -177,7 +179,7 @@ trust_results | false | do not check results against the output schemas of their
 calls | single | URL of calls: `single` (all to `url`) or `per_tool` (each to the URL of its tool, as Drupal's `jsonrpc_mcp` has them); not over WebSocket, and not with `batch`
 tool_path | | path of a tool, with `calls = "per_tool"`; by default that of `url` without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
 null_is_absent | false | omit optional parameters that are null and do not allow null; otherwise such a call is refused
-trust_errors | false | send the text of errors with the code -32603 to callers; otherwise it is only logged
+trust_errors | false | send the text of errors with the code -32603, and of responses that are not JSON-RPC, to callers; otherwise it is only logged
 ca_file | | file with PEM certificates of authorities to trust, besides those of the system"#,
 );
 

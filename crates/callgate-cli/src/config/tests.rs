@@ -35,7 +35,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
     text.push_str(
         "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
          the registry with the same keys; [upstreams.md](../guide/upstreams.md) explains them. `url`, `basic_user`, `basic_password` and the \
-         values of `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
+         values of `headers`, `members`, `first_params` and `login.params` may be `{ env = \"NAME\" }` or \
          `{ file = \"PATH\" }`, with `prefix = \"…\"` for text before the value.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );

@@ -6,6 +6,7 @@
 mod secrets;
 mod limits;
 mod oauth;
+mod login;
 mod table;
 mod row;
 

@@ -29,9 +29,46 @@ pub(crate) struct ServiceOptions {
     /// Parameters are sent by position then
     #[arg(long, value_name = "VARIABLE")]
     first_param_env: Vec<String>,
+    #[command(flatten)]
+    basic: BasicOptions,
     /// File with PEM certificates of authorities to trust, besides those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+}
+
+/// User and password for HTTP Basic authentication.
+#[derive(Debug, Default, Args)]
+pub(crate) struct BasicOptions {
+    /// User name for HTTP Basic authentication, with `--password-env` or `--password-file`
+    #[arg(long, value_name = "USER", requires = "basic_password")]
+    basic: Option<String>,
+    /// Environment variable with the password of `--basic`
+    #[arg(long, value_name = "VARIABLE", requires = "basic", group = "basic_password")]
+    password_env: Option<String>,
+    /// File with the password of `--basic`
+    #[arg(long, value_name = "FILE", requires = "basic", group = "basic_password")]
+    password_file: Option<String>,
+}
+
+impl BasicOptions {
+    fn add_to(&self, options: ForwardOptions) -> anyhow::Result<ForwardOptions> {
+        let Some(user) = &self.basic else { return Ok(options) };
+        let password = match (&self.password_env, &self.password_file) {
+            (Some(variable), _) => secret_in_variable("--password-env", variable)?,
+            (None, Some(file)) => secret_in_file("--password-file", file.as_ref())?,
+            (None, None) => return Ok(options),
+        };
+        options.replace_basic(user, &password).context("`--basic`")
+    }
+
+    /// Returns the keys of an upstream.
+    pub(super) fn keys(&self) -> Option<[(&'static str, Value); 2]> {
+        let password = match (&self.password_env, &self.password_file) {
+            (Some(variable), _) => json!({ "env": variable }),
+            (None, file) => json!({ "file": file.as_ref()? }),
+        };
+        Some([("basic_user", json!(self.basic.as_ref()?)), ("basic_password", password)])
+    }
 }
 
 fn name_and_place(text: &str) -> Result<(String, String), String> {
@@ -62,6 +99,7 @@ impl ServiceOptions {
             let value = secret_in_variable("--first-param-env", variable)?;
             options = options.params(ParamStyle::Positional).first_param(&json!(value));
         }
+        options = self.basic.add_to(options)?;
         if let Some(path) = &self.ca_file {
             let shown = || format!("`--ca-file`: `{}`", path.display());
             let pem = std::fs::read(path).with_context(shown)?;
@@ -86,6 +124,8 @@ impl ServiceOptions {
             keys.insert("params".to_owned(), "positional".into());
             keys.insert("first_params".to_owned(), first.into());
         }
+        let basic = self.basic.keys().into_iter().flatten();
+        keys.extend(basic.map(|(key, value)| (key.to_owned(), value)));
         keys.extend(self.ca_file.iter().map(|path| ("ca_file".to_owned(), json!(path))));
         keys
     }
@@ -124,6 +164,12 @@ impl ServiceOptions {
         if !first.is_empty() {
             table.push(r#"params = "positional""#.to_owned());
             table.push(format!("first_params = [{}]", first.join(", ")));
+        }
+        if let Some([user, (key, password)]) = self.basic.keys() {
+            let places = password.as_object().into_iter().flatten();
+            let places: Vec<String> = places.map(|(key, it)| format!("{key} = {it}")).collect();
+            table.push(format!("{} = {}", user.0, user.1));
+            table.push(format!("{key} = {{ {} }}", places.join(", ")));
         }
         table.extend(self.ca_file.iter().map(|path| format!("ca_file = {}", json!(path))));
         table

@@ -26,13 +26,16 @@ pub(crate) async fn run(
 ) -> Result<()> {
     let store = registry::open_own(config).await?;
     match command {
-        UpstreamCommand::Set { name, values, json } => {
+        UpstreamCommand::Set { name, values, basic, json } => {
             check_name("upstream", &name)?;
-            let keys = if json || values == ["-"] {
+            let mut keys = if json || values == ["-"] {
                 read_json()?
             } else {
                 changed(&store, &name, &values).await?
             };
+            for (key, value) in basic.keys().into_iter().flatten() {
+                keys.insert(key.to_owned(), value);
+            }
             set(config, &store, &name, keys, printer).await?;
             let mut given = Map::new();
             if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)

@@ -49,7 +49,9 @@ pub(crate) async fn run(
     let options = ImportOptions::default();
     found.source.apply_options(&options);
     let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
-    let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
+    let mut service = found.service.options().clone();
+    service.trust_errors = true;
+    let forward = Forward::new(DEFAULT_UPSTREAM, service)?;
     let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
     let gateway = Callgate::builder()
         .upstream(DEFAULT_UPSTREAM, forward)

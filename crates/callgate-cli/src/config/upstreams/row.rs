@@ -85,7 +85,15 @@ fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
                 let found = members.iter_mut().filter(|(key, _)| is_secret(key));
                 secrets.extend(found.map(|(_, value)| value));
             }
-            ("headers" | "members" | "first_params" | "oauth" | "basic_password", value) => {
+            ("login", Value::Object(members)) => match members.get_mut("params") {
+                Some(Value::Array(items)) => secrets.extend(items),
+                Some(Value::Object(params)) => secrets.extend(params.values_mut()),
+                other => secrets.extend(other),
+            },
+            (
+                "headers" | "members" | "first_params" | "oauth" | "login" | "basic_password",
+                value,
+            ) => {
                 secrets.push(value);
             }
             _ => {}

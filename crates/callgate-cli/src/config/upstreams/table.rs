@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::limits::{Reference, RowLimits};
+use super::login::LoginTable;
 use super::oauth::OAuthTable;
 use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::keys::{Keys, UPSTREAM_KEYS};
@@ -48,6 +49,9 @@ pub(super) struct UpstreamTable {
     pass_caller: PassCallerTable,
     credential: Option<CredentialTable>,
     oauth: Option<OAuthTable>,
+    login: Option<LoginTable>,
+    #[serde(default)]
+    without_credential: Vec<String>,
     #[serde(default)]
     visibility: Visibility,
     #[serde(default, rename = "described_by")]
@@ -141,7 +145,8 @@ impl UpstreamTable {
         let texts = texts.chain(&self.basic_user).chain(&self.basic_password);
         let texts = texts.chain(self.oauth.iter().flat_map(OAuthTable::texts));
         let values = self.first_params.iter().chain(self.members.values());
-        texts.filter_map(Sourced::external).chain(values.filter_map(Sourced::external))
+        let login = self.login.iter().flat_map(LoginTable::external);
+        texts.filter_map(Sourced::external).chain(values.filter_map(Sourced::external)).chain(login)
     }
 
     /// Limits what the upstream may use. URLs in variables and files are checked when they are read.
@@ -243,6 +248,7 @@ impl UpstreamTable {
         options.trust_results = self.trust_results;
         options.null_is_absent = self.null_is_absent;
         options.trust_errors = self.trust_errors;
+        options.without_credential.clone_from(&self.without_credential);
         options.tool_path = self.tool_path(options.target())?;
         options.visibility = self.visibility()?;
         for value in &self.first_params {
@@ -265,6 +271,9 @@ impl UpstreamTable {
             let url = self.checked_url("token_url", oauth.token_url(), secrets);
             let client = url.and_then(|url| oauth.client(&url, secrets, self.limits.is_some()));
             options = options.oauth(client.context("`oauth`")?);
+        }
+        if let Some(login) = &self.login {
+            options = options.login(login.login(secrets)?).context("`login`")?;
         }
         self.with_basic(options, secrets)
     }
@@ -351,14 +360,22 @@ impl PassCallerTable {
     }
 }
 
+/// Returns the part of requests that `header`, `first_param` or `member` names.
+pub(super) fn credential_location(
+    place: (Option<&str>, bool, Option<&String>),
+) -> anyhow::Result<CredentialLocation> {
+    match place {
+        (Some(name), false, None) => Ok(CredentialLocation::Header(header_name(name)?)),
+        (None, true, None) => Ok(CredentialLocation::FirstParam),
+        (None, false, Some(name)) => Ok(CredentialLocation::Member(name.clone())),
+        _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
+    }
+}
+
 impl CredentialTable {
     fn resolve(&self) -> anyhow::Result<CredentialOptions> {
-        let location = match (&self.header, self.first_param, &self.member) {
-            (Some(name), false, None) => CredentialLocation::Header(header_name(name)?),
-            (None, true, None) => CredentialLocation::FirstParam,
-            (None, false, Some(name)) => CredentialLocation::Member(name.clone()),
-            _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
-        };
+        let location =
+            credential_location((self.header.as_deref(), self.first_param, self.member.as_ref()))?;
         let Self { missing, oauth, .. } = *self;
         Ok(CredentialOptions { location, prefix: self.prefix.clone(), missing, oauth })
     }
