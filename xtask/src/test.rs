@@ -190,7 +190,14 @@ fn download(tmp: &Path) {
             scope.spawn(move || npm(tmp, &source, &[]))
         });
         spelling::hunspell(tmp);
-        for (package, program) in [("aria2", "aria2c"), ("nginx", "nginx"), ("php-cli", "php")] {
+        for (package, program) in [
+            ("aria2", "aria2c"),
+            ("deluge-web", "deluge-web"),
+            ("litecoind", "litecoind"),
+            ("nginx", "nginx"),
+            ("php-cli", "php"),
+            ("transmission-daemon", "transmission-daemon"),
+        ] {
             debian(tmp, package, program);
         }
         // Creates the initial data directories.

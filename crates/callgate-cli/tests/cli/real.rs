@@ -2,10 +2,13 @@
 
 mod anvil;
 mod aria2;
+mod deluge;
+mod litecoin;
 mod mock;
 mod oauth;
 mod php;
 pub(crate) mod servers;
+mod transmission;
 mod wires;
 
 use std::process::Command;

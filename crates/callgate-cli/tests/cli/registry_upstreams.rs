@@ -365,3 +365,27 @@ fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
     let (_, log) = server.wait_for_exit();
     assert!(log.contains("rotated the refresh token, and the new one is only in memory"), "{log}");
 }
+
+#[test]
+fn the_login_of_a_row_is_limited_and_hidden_as_other_secrets() {
+    let dir = place_with_a_method(ALLOWED);
+    let set = |params: &str| {
+        let params = format!("login.params={params}");
+        let url = "url=http://127.0.0.1:9/";
+        dir.run(&["upstream", "set", "default", url, "login.method=auth.login", &params])
+    };
+    for (params, allowed) in [
+        (r#"[{"env":"SHOP_PASSWORD"}]"#, true),
+        (r#"{"user":"ada","password":{"file":"password"}}"#, true),
+        (r#"[{"env":"HOME"}]"#, false),
+        (r#"{"password":{"file":"/etc/passwd"}}"#, false),
+        (r#"[{"env":"CALLGATE_X"}]"#, false),
+    ] {
+        let ran = set(params);
+        assert_eq!(ran.0.status.success(), allowed, "{params}: {}", ran.stderr());
+    }
+    let told = set(r#"["s3cret"]"#).stderr();
+    assert!(told.contains("other users of this machine can see the command line"), "{told}");
+    let shown = dir.ok(&["upstream", "show", "default", "--json"]);
+    assert!(shown.contains("auth.login") && !shown.contains("s3cret"), "{shown}");
+}

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::drupal_site::{self, Site};
-use super::fake::FakeService;
+use super::fake::{FakeResponse, FakeService};
 use super::support::{Server, TestDirectory};
 
 fn document() -> Value {
@@ -199,4 +199,76 @@ fn the_printed_commands_have_the_credentials() {
     let keys: Value =
         serde_json::from_str(&kept.ok(&["upstream", "show", "default", "--json"])).unwrap();
     assert_eq!(keys["headers"]["Authorization"], json!({"file": "my key"}));
+}
+
+/// A service behind HTTP Basic that has one method, and fails to run it.
+fn behind_basic() -> FakeService {
+    FakeService::start(|seen| {
+        // ada:s3cret
+        if seen.header("authorization") != Some("Basic YWRhOnMzY3JldA==") {
+            return FakeResponse::empty(401).with("WWW-Authenticate", "Basic realm=\"jsonrpc\"");
+        }
+        match seen.method() {
+            "system.listMethods" => seen.result(json!(["item.get"])),
+            "item.get" => FakeResponse::text(500, "text/plain", "disk full, s3cret"),
+            _ => seen.error(200, json!({"code": -32601, "message": "Method not found"})),
+        }
+    })
+}
+
+#[test]
+fn basic_is_given_by_user_and_a_place_of_the_password() {
+    let (service, dir) = (behind_basic(), TestDirectory::new());
+    dir.write("password", "s3cret\n");
+    let url = service.url("/");
+    let server = start(&dir, &url, &["--basic", "ada", "--password-file", "password"]);
+    assert_eq!(server.start["found_by"], "system.listMethods");
+    // What the service says reaches who tries it, without the password.
+    let reply = server.invoke("", "item.get", &json!({"params": []})).json();
+    let message = reply["error"]["message"].as_str().unwrap();
+    assert!(message.contains("The service responded: \"disk full, …\""), "{message}");
+
+    let with_user = url.replace("http://", "http://ada:s3cret@");
+    let mut told = String::new();
+    for arguments in [
+        &["try", &url][..],
+        &["try", &url, "--basic", "ada"],
+        &["try", &url, "--basic", "ada", "--password-env", "NO_SUCH_VARIABLE"],
+        &["try", &with_user],
+    ] {
+        let (_, error) = dir.run(arguments).failure();
+        told.push_str(&service.hide(&error));
+    }
+    assert!(!told.contains("s3cret"), "{told}");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn basic_is_kept_in_what_an_import_suggests_and_in_upstreams() {
+    let (service, dir) = (behind_basic(), TestDirectory::new());
+    dir.write("password", "s3cret");
+    dir.write(
+        "callgate.toml",
+        "[registry_upstreams]\ntargets = \"127.0.0.1\"\ndirectory = \".\"\n",
+    );
+    dir.ok(&["migrate"]);
+    let basic = ["--basic", "ada", "--password-file", "password"];
+    let url = service.url("/");
+    let told = dir.ok(&[&["import", "introspect", &url][..], &basic].concat());
+    assert!(
+        told.contains("basic_user = \"ada\"\nbasic_password = { file = \"password\" }"),
+        "{told}"
+    );
+    dir.ok(&[&["upstream", "set", "default", &format!("url={url}")][..], &basic].concat());
+    let shown = dir.ok(&["upstream", "show", "default", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["basic_user"], "ada");
+    assert_eq!(shown["basic_password"], json!({"file": "password"}));
+    let server = dir.serve(&[]);
+    let reply = server.invoke("", "item.get", &json!({"params": []})).json();
+    let message = reply["error"]["message"].as_str().unwrap();
+    assert!(message.contains("Its response is in the gateway's log."), "{message}");
+    let denied = ["upstream", "set", "other", &format!("url={url}"), "--basic", "ada"];
+    let denied = dir.run(&[&denied[..], &["--password-env", "HOME"]].concat());
+    assert!(denied.stderr().contains("does not allow the variable `HOME`"), "{}", denied.stderr());
 }

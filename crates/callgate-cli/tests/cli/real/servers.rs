@@ -131,6 +131,52 @@ pub(crate) fn aria2() -> RunningProcess {
     })
 }
 
+/// Starts the web interface of Deluge at `/json`, without a daemon. Its password is `deluge`.
+pub(crate) fn deluge() -> RunningProcess {
+    let state = tempfile::tempdir().unwrap();
+    RunningProcess::start(move |port| {
+        let mut command = debian("deluge-web", "deluge-web");
+        let modules = unpacked(&command, "usr/lib/python3/dist-packages");
+        command.env("PYTHONPATH", modules).arg("-d").arg("-c").arg(state.path());
+        command.args(["-i", "127.0.0.1", "-p", &port.to_string()]);
+        command
+    })
+}
+
+/// Starts Transmission at `/transmission/rpc`.
+pub(crate) fn transmission() -> RunningProcess {
+    let state = tempfile::tempdir().unwrap();
+    RunningProcess::start(move |port| {
+        let mut command = debian("transmission-daemon", "transmission-daemon");
+        command.args(["-f", "--no-auth", "--no-portmap", "--no-dht", "--no-utp", "--no-lpd"]);
+        command.args(["--rpc-bind-address", "127.0.0.1", "--bind-address-ipv4", "127.0.0.1"]);
+        command.args(["--port", &port.to_string()]).arg("-g").arg(state.path());
+        command
+    })
+}
+
+/// Starts a Litecoin node with a chain of its own at `/`, for the user `ada` with [`SECRET`]. One call runs and one
+/// waits; others are refused.
+pub(crate) fn litecoind() -> RunningProcess {
+    let state = tempfile::tempdir().unwrap();
+    RunningProcess::start(move |port| {
+        let script = debian("litecoind", "litecoind");
+        let mut command = Command::new(unpacked(&script, "usr/lib/litecoin/litecoind"));
+        command.envs(script.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.args(["-regtest", "-listen=0", "-disablewallet", "-rpcthreads=1"]);
+        command.args(["-rpcworkqueue=1", "-rpcuser=ada", &format!("-rpcpassword={SECRET}")]);
+        command.arg(format!("-rpcport={port}"));
+        command.arg(format!("-datadir={}", state.path().display()));
+        command
+    })
+}
+
+/// Returns a file of the package that a program in `usr/bin` belongs to.
+fn unpacked(program: &Command, file: &str) -> PathBuf {
+    let program = Path::new(program.get_program());
+    program.ancestors().nth(3).unwrap().join(file)
+}
+
 /// Starts an Ethereum node with a local chain at `/`.
 pub(crate) fn anvil() -> RunningProcess {
     RunningProcess::start(|port| {

@@ -1,0 +1,63 @@
+//! Deluge: replies as in JSON-RPC 1.x, a login with a cookie, and no batches.
+
+use serde_json::json;
+
+use super::servers::{self, RunningProcess};
+use super::{call, dir};
+use crate::support::{Server, TestDirectory};
+
+fn configured(deluge: &RunningProcess) -> TestDirectory {
+    let dir = dir(&format!(
+        r#"
+        [upstreams.service]
+        url = "{}"
+        params = "positional"
+        batch = true
+        [upstreams.service.login]
+        method = "auth.login"
+        params = [{{ env = "DELUGE_PASSWORD" }}]
+        "#,
+        deluge.url("/json")
+    ));
+    dir.ok(&["method", "add", "web.get_config", "--read-only", "--upstream", "service"]);
+    dir
+}
+
+fn serve(dir: &TestDirectory, password: &str) -> Server {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("DELUGE_PASSWORD", password);
+    Server::start(command)
+}
+
+#[test]
+fn it_is_called_with_a_session_which_is_renewed() {
+    let mut deluge = servers::deluge();
+    let dir = configured(&deluge);
+    let server = serve(&dir, "deluge");
+    let request =
+        |id| json!({"jsonrpc": "2.0", "id": id, "method": "web.get_config", "params": []});
+    let batch = [1, 2, 3].map(request);
+    let replies = server.request("POST /jsonrpc", "", &json!(batch).to_string()).json();
+    let is_config = |reply: &serde_json::Value| reply["result"]["session_timeout"] == 3600;
+    assert!(replies.as_array().unwrap().iter().all(is_config), "{replies}");
+    // It forgets its sessions.
+    deluge.restart();
+    server.until("it works again", |server| {
+        let (is_error, text) = call(server, "web_get_config", &json!({}));
+        assert!(!text.contains("Not authenticated"), "{text}");
+        !is_error && text.contains("session_timeout")
+    });
+}
+
+#[test]
+fn a_wrong_password_is_reported() {
+    let deluge = servers::deluge();
+    let dir = configured(&deluge);
+    let server = serve(&dir, "wr0ng-password");
+    let (is_error, text) = call(&server, "web_get_config", &json!({}));
+    assert!(is_error && text.contains("does not accept the gateway's login."), "{text}");
+    server.signal("-TERM");
+    let (_, log) = server.wait_for_exit();
+    assert!(log.contains("failed to log in: the service refused the login"), "{log}");
+    assert!(!log.contains("wr0ng-password"), "{log}");
+}

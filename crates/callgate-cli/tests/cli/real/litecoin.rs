@@ -1,0 +1,62 @@
+//! A Litecoin node: HTTP Basic, and plain text if it has too many requests.
+
+use serde_json::json;
+
+use super::servers::{self, SECRET};
+use super::{call, dir};
+use crate::support::{Server, TestDirectory};
+
+#[test]
+fn it_needs_basic_and_its_full_queue_is_explained() {
+    let mut node = servers::litecoind();
+    let dir = dir(&format!(
+        r#"
+        [upstreams.service]
+        url = "{}"
+        params = "positional"
+        basic_user = "ada"
+        basic_password = {{ env = "NODE_PASSWORD" }}
+        "#,
+        node.url("/")
+    ));
+    for (id, param) in [("getblockcount", None), ("waitfornewblock", Some("int $timeout"))] {
+        let add = ["method", "add", id, "--read-only", "--upstream", "service"];
+        let param = param.map(|param| ["--param", param]);
+        dir.ok(&[&add[..], param.as_ref().map_or(&[], |it| &it[..])].concat());
+    }
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("NODE_PASSWORD", SECRET);
+    let server = Server::start(command);
+    server.until("it has started", |server| {
+        call(server, "getblockcount", &json!({})) == (false, "0".to_owned())
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            // It ends with the node.
+            scope.spawn(|| call(&server, "waitfornewblock", &json!({"timeout": 600_000})));
+        }
+        server.until("its queue is full", |server| {
+            let (_, text) = call(server, "getblockcount", &json!({}));
+            text.contains("has too many requests in its queue (HTTP 500). Nothing was run")
+        });
+        node.kill();
+    });
+    server.signal("-TERM");
+    let (_, log) = server.wait_for_exit();
+    assert!(log.contains("Work queue depth exceeded"), "{log}");
+}
+
+#[test]
+fn basic_is_asked_for_and_given() {
+    let (node, dir) = (servers::litecoind(), TestDirectory::new());
+    let url = node.url("/");
+    let told = dir.run(&["try", &url]).failure().1;
+    for text in ["none is configured; set `basic_user` and `basic_password`", "`--basic USER`"] {
+        assert!(told.contains(text), "{told}");
+    }
+    dir.write("password", SECRET);
+    let given = dir.run(&["try", &url, "--basic", "ada", "--password-file", "password"]);
+    let told = given.failure().1;
+    // It has no list of its methods, and says so to those that it knows.
+    assert!(told.contains("does not describe its methods") || told.contains("code -28"), "{told}");
+}
