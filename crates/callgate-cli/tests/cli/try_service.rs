@@ -254,7 +254,8 @@ fn basic_is_kept_in_what_an_import_suggests_and_in_upstreams() {
     dir.ok(&["migrate"]);
     let basic = ["--basic", "ada", "--password-file", "password"];
     let url = service.url("/");
-    let told = dir.ok(&[&["import", "introspect", &url][..], &basic].concat());
+    let ran = dir.run(&[&["import", "introspect", &url][..], &basic].concat());
+    let told = format!("{}{}", ran.stdout(), ran.stderr());
     assert!(
         told.contains("basic_user = \"ada\"\nbasic_password = { file = \"password\" }"),
         "{told}"

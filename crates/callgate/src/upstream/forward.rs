@@ -311,20 +311,20 @@ impl Forward {
                     queue.send(request, response).await
                 }
             };
-            match &response {
-                Err(failure) if is_first && failure.may_be_retried(call.safety) => {
-                    tracing::debug!(upstream = self.name, call = call.id, "retrying the request");
-                    self.stats.count_retry();
-                    if failure.found_no_connection() {
-                        tokio::time::sleep(RETRY_PAUSE).await;
-                    }
-                    is_first = false;
-                }
-                _ => {
-                    attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
-                    return response;
-                }
+            let (may_retry, pauses) = match &response {
+                Ok(response) => (response.is_discarded(), true),
+                Err(failure) => (failure.may_be_retried(call.safety), failure.needs_pause()),
+            };
+            if !is_first || !may_retry {
+                attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+                return response;
             }
+            tracing::debug!(upstream = self.name, call = call.id, "retrying the request");
+            self.stats.count_retry();
+            if pauses {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            is_first = false;
         }
     }
 

@@ -164,6 +164,11 @@ impl Failure {
         }
     }
 
+    /// Returns `true` if a retry at once would fail as well.
+    pub(crate) fn needs_pause(&self) -> bool {
+        self.found_no_connection() || matches!(self, Self::Unexpected(_))
+    }
+
     pub(crate) fn found_no_connection(&self) -> bool {
         let Self::Send(error) = self else { return false };
         let has_no_tls = matches!(error.kind, SendErrorKind::Untrusted | SendErrorKind::NotTls);

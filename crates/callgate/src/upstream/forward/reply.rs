@@ -121,6 +121,11 @@ impl ServiceResponse {
         self.status == StatusCode::UNAUTHORIZED && !is_reply()
     }
 
+    /// Returns `true` if the service certainly discarded the request.
+    pub(crate) fn is_discarded(&self) -> bool {
+        !self.status.is_success() && unexpected::says_queue_full(&self.body)
+    }
+
     /// Returns the failure for a body that is not UTF-8.
     pub(crate) fn not_utf8(&self) -> Failure {
         self.refused().unwrap_or_else(|| self.explained(Problem::NotJson))

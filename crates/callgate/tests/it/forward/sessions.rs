@@ -90,7 +90,7 @@ async fn a_refused_login_is_reported_and_not_repeated() {
     for _ in 0..30 {
         told = app.text("order_delete", json!({"id": 1})).await.0;
     }
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @"The service behind this tool does not accept the gateway's login. Nothing was run; an administrator has to fix it. (error id ID)");
     assert!(fake.log.requests_for("order.delete").is_empty());
     assert_eq!(app.count(CallOutcome::NoToken), 30);
     // More than one only if this takes seconds.
@@ -111,7 +111,7 @@ async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
     let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     for _ in 0..30 {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
-        assert_eq!(text, "Not authenticated (code 1)");
+        assert_eq!(text, "Not authenticated");
     }
     // More than two only if this takes seconds.
     let logins = fake.log.requests_for("auth.login").len();
@@ -264,5 +264,12 @@ fn a_login_that_cannot_work_is_refused() {
         told.push_str(&Forward::new("shop", options.unwrap()).unwrap_err().to_string());
         told.push('\n');
     }
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @"
+    `login` needs `method`, `path`, or the `header` that the service sends
+    `login` cannot be used with WebSocket: a connection keeps its session
+    `path` of `login` must be a path such as `/login`
+    `login` sends a header that `headers`, or `basic_user`, sets too
+    `login` and `oauth` cannot be combined
+    first parameters need positional parameters
+    ");
 }

@@ -10,6 +10,7 @@ use crate::model::method::Safety;
 use crate::upstream::Call;
 use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
+use crate::upstream::forward::reply::Problem;
 use crate::upstream::forward::{
     Authentication, CallOutcome, Failure, Forward, Ordering, ServiceResponse, Target, request,
 };
@@ -84,7 +85,16 @@ impl Forward {
             Ok(text) => Ok(text),
             Err(failure) => {
                 let failure = failure.sent_with(self.shared_credential());
-                Err(failure.redacted(|| self.secrets(&Caller::anonymous(), &auth)).into())
+                let failure = failure.redacted(|| self.secrets(&Caller::anonymous(), &auth));
+                let mut error = QueryError::from(failure.clone());
+                // A service need not have a document.
+                if let (QueryError::Failed { message, .. }, Failure::Unexpected(response)) =
+                    (&mut error, &failure)
+                    && matches!(response.problem, Problem::Status)
+                {
+                    *message = format!("HTTP {}{}", response.status.as_u16(), response.text);
+                }
+                Err(error)
             }
         }
     }

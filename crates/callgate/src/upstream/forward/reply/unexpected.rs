@@ -43,7 +43,7 @@ impl UnexpectedResponse {
     pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, body: &str) -> Self {
         let session = || headers.iter().find(|(name, _)| name.as_str().ends_with("session-id"));
         let problem = match status {
-            _ if QUEUE_MESSAGES.iter().any(|message| body.contains(message)) => Problem::QueueFull,
+            _ if says_queue_full(body) => Problem::QueueFull,
             StatusCode::UPGRADE_REQUIRED => Problem::Upgrade(expected_url(headers)),
             StatusCode::CONFLICT => session().map_or(Problem::Status, |(name, value)| {
                 let mut value = value.clone();
@@ -163,6 +163,10 @@ impl UnexpectedResponse {
             _ => self.status.as_u16().to_string(),
         }
     }
+}
+
+pub(super) fn says_queue_full(body: &str) -> bool {
+    QUEUE_MESSAGES.iter().any(|message| body.contains(message))
 }
 
 const LOOK: &str = "{again} An administrator should check its URL.";
