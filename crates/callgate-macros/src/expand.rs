@@ -61,6 +61,11 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
     };
     let expression = expand(kind, attribute, &described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
+    if function.sig.receiver().is_some() {
+        // In an `impl`, which cannot contain the companion.
+        let errors = errors.into_tokens();
+        return quote!(#function #errors);
+    }
     let companion = companion(kind, &name, &function.vis, &expression, errors);
     quote!(#function #companion)
 }

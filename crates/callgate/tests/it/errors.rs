@@ -63,5 +63,5 @@ fn errors_of_the_attributes_are_reported_together_with_the_expected_form() {
         let (errors, _) = errors.split_once("error: aborting due to").unwrap();
         insta::assert_snapshot!(name, errors);
     }
-    assert_eq!(count, 4);
+    assert_eq!(count, 5);
 }
