@@ -138,7 +138,7 @@ async fn a_server_that_closes_every_connection_is_not_waited_for() {
         let mut client = Client::start(&url);
         client.request(1, "initialize", json!({})).await;
         let message = client.answer(1).await["error"]["message"].to_string();
-        assert!(message.contains("use `http://`"), "{message}");
+        assert!(message.contains("TLS, use `http"), "{message}");
         accepting.await.unwrap();
     }
 }
