@@ -25,6 +25,11 @@ pub mod __private;
 #[doc(hidden)]
 pub mod fuzzing;
 
+/// Compiles the code of a guide.
+#[cfg(all(doctest, feature = "http", feature = "macros", feature = "stdio"))]
+#[doc = include_str!("../../../docs/guide/rmcp.md")]
+mod guide {}
+
 /// Items for the other crates of this workspace. Changes without notice.
 #[doc(hidden)]
 pub mod internal {

@@ -11,6 +11,7 @@ mod calls;
 mod streams;
 pub(crate) mod features;
 mod dispatch;
+mod test_client;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ pub use sessions::session::{Nonce, SessionKey, Sessions};
 pub use sessions::state::{SessionChange, SessionEdit, SessionState, SessionStore};
 pub use streams::event::{Identify, IdentifyError};
 pub use streams::event_store::{EventStore, StoredEvent};
+pub use test_client::TestClient;
 
 // For transports.
 #[doc(hidden)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::access::{Caller, Section};
 use crate::gateway::{AsCaller, Gateway};
-use crate::mcp::Mcp;
+use crate::mcp::{Mcp, TestClient};
 use crate::model::method::Method;
 
 pub use builder::{BuildError, Builder};
@@ -72,6 +72,11 @@ impl Callgate {
     /// directly.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         self.gateway().as_caller(caller)
+    }
+
+    /// Returns an MCP client in this process, for tests of questions, prompts and resources.
+    pub fn test_client(&self, caller: Caller) -> TestClient<'_> {
+        TestClient::new(&self.mcp, caller)
     }
 
     /// Serves MCP on standard input and output on behalf of one caller, until the input ends. The process
@@ -143,8 +148,8 @@ mod http {
     }
 
     impl Callgate {
-        /// Returns the routes `/mcp`, `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`, to be merged
-        /// into an application's router.
+        /// Returns the routes `/mcp`, `/jsonrpc`, `/mcp/tools/…`, `/.well-known/mcp.json`, and `/metrics` if
+        /// [enabled](super::Builder::metrics), to be merged into an application's router.
         ///
         /// The caller is determined by [`Builder::authenticate`](super::Builder::authenticate), or by a
         /// layer that adds a [`Caller`](crate::access::Caller) to the request's extensions.

@@ -337,6 +337,13 @@ impl Builder {
         self
     }
 
+    /// Serves metrics on `/metrics`, in the text format of Prometheus. With
+    /// [`require_auth`](Self::require_auth) they need a credential.
+    pub fn metrics(mut self) -> Self {
+        self.http.options.metrics = true;
+        self
+    }
+
     /// Allows [`serve`](Callgate::serve) to listen without credentials on addresses that other machines can
     /// reach.
     pub fn allow_anonymous(mut self) -> Self {
@@ -357,10 +364,13 @@ impl Builder {
         self
     }
 
-    /// Replaces all HTTP options; [`require_auth`](Self::require_auth) stays in effect.
+    /// Replaces all HTTP options; [`require_auth`](Self::require_auth) and [`metrics`](Self::metrics) stay in
+    /// effect.
     pub fn http_options(mut self, options: crate::transport::http::HttpOptions) -> Self {
         let require_auth = self.http.options.require_auth || options.require_auth;
-        self.http.options = crate::transport::http::HttpOptions { require_auth, ..options };
+        let metrics = self.http.options.metrics || options.metrics;
+        self.http.options =
+            crate::transport::http::HttpOptions { require_auth, metrics, ..options };
         self
     }
 

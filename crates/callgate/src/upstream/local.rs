@@ -22,6 +22,7 @@ pub(crate) mod context;
 pub(crate) mod definition;
 #[cfg(feature = "macros")]
 mod into_output;
+mod stats;
 #[cfg(feature = "macros")]
 pub(crate) mod string_args;
 
@@ -38,17 +39,33 @@ use serde_json::{Map, Value};
 
 use crate::model::method::{InvalidMethod, LOCAL, Method};
 use crate::upstream::content::ToolContent;
-use crate::upstream::{BoxFuture, Call, CallError, CallOutput, MAX_INLINE, Upstream};
+use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MAX_INLINE, Upstream};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::strict_json;
 pub use context::Context;
 #[cfg(feature = "macros")]
 pub use into_output::IntoOutput;
+use stats::{CountedCall, LocalStats};
 
 /// Code of errors from [`Error::tool`], outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
 
 /// Error of a function.
+///
+/// ```
+/// use callgate::{Error, method};
+/// use serde_json::json;
+///
+/// /// Places an order.
+/// #[method(destructive)]
+/// fn order(quantity: u32) -> Result<u32, Error> {
+///     let stock = 3;
+///     if quantity > stock {
+///         return Err(Error::tool("not enough in stock").with_data(json!({"stock": stock})));
+///     }
+///     Ok(quantity)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Error(Kind);
 
@@ -68,6 +85,18 @@ impl Error {
     /// Creates an error with a code and data, for the caller.
     pub fn rpc(error: RpcError) -> Self {
         Self(Kind::Tool(error))
+    }
+
+    /// Adds data for agents and programs: MCP clients get it as JSON after the message, REST and JSON-RPC as
+    /// `data`. An internal error stays without.
+    #[must_use]
+    pub fn with_data(mut self, data: impl Serialize) -> Self {
+        match (&mut self.0, serde_json::to_value(data)) {
+            (Kind::Tool(error) | Kind::Protocol(error), Ok(data)) => error.data = Some(data),
+            (Kind::Internal(_), _) => {}
+            (_, Err(error)) => return error.into(),
+        }
+        self
     }
 
     /// Creates a protocol error: MCP clients get it instead of a result. Agents often do not see it, unlike
@@ -113,7 +142,7 @@ impl Response {
 }
 
 type FunctionResult = Result<CallOutput, CallError>;
-type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync;
+type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
 /// Wraps a function in one boxed future. Large arguments are read on a blocking thread. A panic is a failed call.
 fn runner<F, Fut>(function: F) -> Arc<Run>
@@ -123,17 +152,19 @@ where
 {
     fn shared<F>(run: F) -> Arc<Run>
     where
-        F: for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync + 'static,
+        F: for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult>,
+        F: Send + Sync + 'static,
     {
         Arc::new(run)
     }
     let function = Arc::new(function);
-    shared(move |call| {
+    shared(move |call, stats| {
         let function = Arc::clone(&function);
         Box::pin(async move {
+            let counted = CountedCall::begin(stats);
             let (caller, client) = (call.caller.clone(), call.client.clone());
             let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
-            catch_panic(async move {
+            let result = catch_panic(async move {
                 let running = if call.params.get().len() > MAX_INLINE {
                     let params = call.params.to_owned();
                     let read = tokio::task::spawn_blocking(move || function(context, &params));
@@ -143,7 +174,9 @@ where
                 };
                 running.await
             })
-            .await
+            .await;
+            counted.end(&result);
+            result
         })
     })
 }
@@ -176,6 +209,7 @@ impl fmt::Debug for MethodFunction {
 pub struct Local {
     methods: Vec<Method>,
     functions: HashMap<String, Arc<Run>>,
+    stats: LocalStats,
 }
 
 impl Local {
@@ -252,7 +286,7 @@ impl Local {
 
     /// Adds all functions of `other`.
     pub fn extend(&mut self, other: Self) {
-        let Self { methods, functions } = other;
+        let Self { methods, functions, .. } = other;
         self.methods.extend(methods);
         for (id, run) in functions {
             self.functions.entry(id).or_insert(run);
@@ -303,9 +337,13 @@ impl fmt::Debug for Local {
 }
 
 impl Upstream for Local {
+    fn counters(&self) -> Option<Counters> {
+        (!self.functions.is_empty()).then(|| self.stats.counters())
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, FunctionResult> {
         match self.functions.get(call.method) {
-            Some(run) => run(call),
+            Some(run) => run(call, &self.stats),
             None => {
                 let detail = format!("no function is registered for `{}`", call.method);
                 Box::pin(std::future::ready(Err(CallError::failed(detail))))

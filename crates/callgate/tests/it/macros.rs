@@ -6,6 +6,7 @@
     reason = "tests panic on failure, and the forms of the functions are tested"
 )]
 
+mod asking;
 mod by_hand;
 mod calls;
 mod offers;

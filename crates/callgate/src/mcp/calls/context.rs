@@ -175,7 +175,7 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
 fn embedded_error(error: CallError, call: &CallContext, error_id: String) -> McpError {
     match error {
         CallError::Rpc(error) if error.code == TOOL_ERROR => {
-            McpError::from_rpc(RpcError::new(INTERNAL_ERROR, error.message))
+            McpError::from_rpc(RpcError { code: INTERNAL_ERROR, ..error })
         }
         CallError::Rpc(error) | CallError::Protocol(error) => McpError::from_rpc(error),
         error => {

@@ -40,6 +40,65 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     (check, schema)
 }
 
+/// Returns the schema of a form with the fields of `T`. Clients show only flat objects of strings, numbers, booleans
+/// and choices, without `null`.
+pub(crate) fn form<T: JsonSchema>() -> Result<Value, String> {
+    let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
+    drop_wrong_defaults(&mut schema);
+    let root = schema.as_object_mut().filter(|root| root.get("type") == Some(&json!("object")));
+    let root = root.ok_or("it is not a struct with named fields")?;
+    root.retain(|key, _| ["type", "properties", "required"].contains(&key.as_str()));
+    let Some(Value::Object(properties)) = root.get_mut("properties") else {
+        return Err("it has no fields".to_owned());
+    };
+    for (name, property) in properties {
+        let is_shown = property.as_object_mut().is_some_and(make_form_field);
+        if !is_shown {
+            return Err(format!(
+                "field `{name}` is not a string, a number, a boolean, an enum without data, or an `Option` of one"
+            ));
+        }
+    }
+    Ok(schema)
+}
+
+/// Converts the schema of a field. Returns `false` if clients cannot show it.
+fn make_form_field(field: &mut Map<String, Value>) -> bool {
+    if let Some(Value::Array(either)) = field.get("anyOf")
+        && let [Value::Object(one), null] = either.as_slice()
+        && *null == json!({"type": "null"})
+    {
+        let one = one.clone();
+        field.shift_remove("anyOf");
+        field.extend(one);
+    }
+    if let Some(Value::Array(types)) = field.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            field.insert("type".to_owned(), one);
+        }
+    }
+    let form: &[&str] = match field.get("type").and_then(Value::as_str) {
+        Some("string") => &["minLength", "maxLength", "format", "enum"],
+        Some("number" | "integer") => &["minimum", "maximum"],
+        Some("boolean") => &[],
+        _ => return false,
+    };
+    if let Some(Value::Array(choices)) = field.get_mut("enum") {
+        choices.retain(|choice| !choice.is_null());
+    }
+    let formats = ["email", "uri", "date", "date-time"];
+    let has_format = |value: &Value| value.as_str().is_some_and(|it| formats.contains(&it));
+    field.retain(|key, value| match key.as_str() {
+        "format" => has_format(value),
+        "default" => !value.is_null(),
+        "type" | "title" | "description" => true,
+        key => form.contains(&key),
+    });
+    true
+}
+
 /// Returns the schema of a function's result, if it has a meaningful one.
 pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> {
     let schema = schema::<R>(SchemaSettings::draft2020_12().for_serialize());

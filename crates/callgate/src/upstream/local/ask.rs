@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::upstream::client::Capability;
 use crate::upstream::content::{Content, Role};
+#[cfg(feature = "macros")]
+use crate::upstream::local::Error;
 
 /// A question to the client: [`Elicit`], [`Sample`] or [`ListRoots`].
 pub trait Question: sealed::Sealed {
@@ -60,6 +62,21 @@ impl Elicit {
         Self { message: message.into(), mode: ElicitMode::Form(schema) }
     }
 
+    /// Creates a form with the fields of `T`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `T` is not a struct of strings, numbers, booleans and enums without data, or `Option`s of them.
+    #[cfg(feature = "macros")]
+    pub fn form_for<T: schemars::JsonSchema>(message: impl Into<String>) -> Result<Self, Error> {
+        match crate::model::schema::of_rust::form::<T>() {
+            Ok(schema) => Ok(Self::form(message, schema)),
+            Err(problem) => {
+                Err(format!("`{}` cannot be asked for: {problem}", T::schema_name()).into())
+            }
+        }
+    }
+
     /// Creates a page to visit, for data that must not pass through the client. `id` identifies the
     /// elicitation.
     pub fn url(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
@@ -85,12 +102,32 @@ fn or_nothing<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Elicited {
+    /// Creates the answer of a user who submitted these fields, for tests.
+    pub fn accept(fields: impl Serialize) -> Self {
+        let content = match serde_json::to_value(fields) {
+            Ok(Value::Object(content)) => content,
+            _ => Map::new(),
+        };
+        Self { action: Action::Accept, content }
+    }
+
+    /// Creates the answer of a user who declined, for tests.
+    pub fn decline() -> Self {
+        Self { action: Action::Decline, content: Map::new() }
+    }
+
     /// Returns the fields if the user accepted and they deserialize.
     pub fn accepted<T: DeserializeOwned>(self) -> Option<T> {
         if self.action != Action::Accept {
             return None;
         }
         serde_json::from_value(Value::Object(self.content)).ok()
+    }
+}
+
+impl From<Elicited> for Value {
+    fn from(elicited: Elicited) -> Self {
+        serde_json::to_value(elicited).unwrap_or_default()
     }
 }
 

@@ -4,13 +4,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "macros")]
+use base64::Engine as _;
+#[cfg(feature = "macros")]
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
+#[cfg(feature = "macros")]
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
 use crate::access::Caller;
 use crate::upstream::client::{Capability, Client};
 use crate::upstream::local::Error;
 use crate::upstream::local::ask::Question;
+#[cfg(feature = "macros")]
+use crate::upstream::local::ask::{Action, Elicit};
 use crate::wire::log_level::LogLevel;
 
 /// Context of a call: the caller, and the client to notify and ask.
@@ -70,6 +78,55 @@ impl Context {
     /// answers, so it must not have side effects before. See [`Client::ask`].
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         self.client.ask(key, question).await
+    }
+
+    /// Asks the user for the fields of `T`, a flat struct. Returns `None` if the user declined.
+    ///
+    /// ```
+    /// use callgate::{Context, Error, method};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Confirm {
+    ///     /// Whether to delete the account for good.
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Deletes an account.
+    /// #[method(destructive)]
+    /// async fn delete(ctx: &Context, id: u32) -> Result<&'static str, Error> {
+    ///     match ctx.ask_for::<Confirm>(&format!("Delete account {id}?")).await? {
+    ///         Some(Confirm { sure: true }) => Ok("deleted"),
+    ///         _ => Ok("kept"),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// The same question is asked once in a call. As with [`ask`](Self::ask), the method may run again from its
+    /// beginning.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the user cannot be asked, or if `T` is not a struct of strings, numbers, booleans and enums
+    /// without data, or `Option`s of them.
+    #[cfg(feature = "macros")]
+    pub async fn ask_for<T>(&self, message: &str) -> Result<Option<T>, Error>
+    where
+        T: schemars::JsonSchema + serde::de::DeserializeOwned,
+    {
+        let question = Elicit::form_for::<T>(message)?;
+        // Questions of one type differ in their messages, which may be long.
+        let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(message));
+        let answer = self.ask(&format!("{}-{hash}", T::schema_name()), question).await?;
+        if answer.action != Action::Accept {
+            return Ok(None);
+        }
+        let fields = serde_json::Value::Object(answer.content);
+        let fields = serde_json::from_value(fields).map_err(|error| {
+            Error::tool(format!("the answer to the question cannot be used: {error}"))
+        })?;
+        Ok(Some(fields))
     }
 
     /// Continues the call as a task, see [`Client::become_task`].

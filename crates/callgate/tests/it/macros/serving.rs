@@ -278,3 +278,50 @@ async fn required_credentials_stay_required() {
     let response = gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
 }
+
+/// Fails in the ways that a function can.
+#[method(destructive)]
+fn fail(how: String) -> Result<(), callgate::Error> {
+    match how.as_str() {
+        "told" => Err(callgate::Error::tool("no").with_data(json!({"left": 3}))),
+        _ => Err("a secret".into()),
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_one_call_of_the_builder_and_count_functions() {
+    let server = Callgate::builder().methods(methods![who_am_i, fail]).metrics().build().unwrap();
+    let router = server.router();
+    let send = async |request: Request| {
+        let response = router.clone().oneshot(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    };
+    let post = |path: &str, body: Value| {
+        let request = Request::post(path).header("host", "localhost");
+        request
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()))
+            .unwrap()
+    };
+    for (name, arguments) in [("who.am_i", json!({})), ("fail", json!({"how": "x"}))] {
+        send(post("/mcp/tools/invoke", json!({"name": name, "arguments": arguments}))).await;
+    }
+    let rest = post("/mcp/tools/invoke", json!({"name": "fail", "arguments": {"how": "told"}}));
+    let rest: Value = serde_json::from_str(&send(rest).await).unwrap();
+    assert_eq!(rest["error"]["data"]["data"], json!({"left": 3}), "{rest}");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "fail", "params": {"how": "told"}});
+    let reply: Value = serde_json::from_str(&send(post("/jsonrpc", call)).await).unwrap();
+    assert_eq!(reply["error"], json!({"code": 1, "message": "no", "data": {"left": 3}}));
+    let get = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
+    let metrics = send(get).await;
+    for line in [
+        "callgate_tools 2",
+        "callgate_upstream_calls_total{upstream=\"local\",outcome=\"result\"} 1",
+        "callgate_upstream_calls_total{upstream=\"local\",outcome=\"error\"} 2",
+        "callgate_upstream_calls_total{upstream=\"local\",outcome=\"failed\"} 1",
+        "callgate_upstream_calls_in_progress{upstream=\"local\"} 0",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
+}
