@@ -40,5 +40,7 @@ pub use plan::{
     Added, Detail, Guess, ImportedMethod, Line, Override, Plan, Report, preview, review, write,
 };
 pub use service::{Attempts, Service};
-pub use source::{ImportOptions, Needed, Proposal, Refusal, Selection, Source, UpstreamKeys};
+pub use source::{
+    ImportOptions, Needed, Proposal, Refusal, Selection, Source, SourceParams, UpstreamKeys,
+};
 pub use text::{one_line, read_file, shortened};

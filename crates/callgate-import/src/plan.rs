@@ -8,6 +8,7 @@ mod overrides;
 mod report;
 mod written;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hint::hinted;
 use crate::needs::Needs;
-use crate::source::{ImportOptions, Proposal, Refusal, Source};
+use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams};
 use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
 use needs::{kind, masks};
@@ -103,6 +104,8 @@ pub struct Plan {
     pub hidden: Vec<Refusal>,
     /// Methods that are not imported, and why.
     pub refused: Vec<Refusal>,
+    /// Style of the parameters of all methods, in place of that of the source.
+    params_by: Option<String>,
     unchanged: usize,
     not_selected: usize,
     /// Methods whose safety is a guess.
@@ -161,6 +164,7 @@ impl Plan {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
         plan.import.revision = rows.revision;
         let registry = Registry::new(rows, written);
+        plan.set_params_by(source, &registry, options);
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
@@ -174,7 +178,8 @@ impl Plan {
             match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
                 // The id was not in `seen` before.
                 first if std::ptr::eq(first, id) => {
-                    plan.propose(source, proposal, &registry, options);
+                    let proposal = plan.in_style(proposal);
+                    plan.propose(source, &proposal, &registry, options);
                 }
                 first if first == id => {
                     plan.refuse(id, "another method of the source has the same name".to_owned());
@@ -188,6 +193,25 @@ impl Plan {
         plan.add_types(source, rows, written);
         plan.add_missing_sections(rows);
         plan
+    }
+
+    /// Takes the style of the parameters from the options, or else from the last import of the source.
+    fn set_params_by(&mut self, source: &Source, registry: &Registry<'_>, options: &ImportOptions) {
+        self.params_by = match options.params_by {
+            Some(SourceParams::Style(style)) => Some(style.as_str().to_owned()),
+            Some(SourceParams::Described) => None,
+            None => {
+                let mut notes = registry.written.values().filter(|note| note.source == source.name);
+                let style = notes.find_map(|note| Written::parse(note).source_params_by);
+                self.notes.extend(style.as_ref().map(|style| {
+                    format!(
+                        "note: parameters are sent as `--params-by {style}` of an earlier import says; \
+                         `--params-by described` undoes it"
+                    )
+                }));
+                style
+            }
+        };
     }
 
     /// Returns `true` if no method, type or grant changes.
@@ -222,6 +246,15 @@ impl Plan {
 
     fn refuse(&mut self, id: &str, reason: String) {
         self.refused.push(Refusal::new(id, reason));
+    }
+
+    /// Returns a proposal with the style of parameters of the whole source.
+    fn in_style<'p>(&self, proposal: &'p Proposal) -> Cow<'p, Proposal> {
+        let mut proposal = Cow::Borrowed(proposal);
+        if self.params_by.is_some() {
+            proposal.to_mut().row.params_by.clone_from(&self.params_by);
+        }
+        proposal
     }
 
     /// Plans the import of one method.
@@ -262,6 +295,7 @@ impl Plan {
         if !merged.kept.is_empty() {
             self.kept.push(Refusal::new(id, merged.kept.join("; ")));
         }
+        merged.written.source_params_by.clone_from(&self.params_by);
         let note = merged.written.to_row(upstream, id, &source.name);
         if row.is_some() && merged.changes.is_empty() {
             self.unchanged += 1;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use callgate::Mask;
 use callgate::internal::refused_examples;
-use callgate::model::Safety;
+use callgate::model::{ParamStyle, Safety};
 use callgate_registry::{
     GUESSED, ImportGrant, MethodRow, RoleRow, SectionRow, TypeRow, UserRow, check,
 };
@@ -29,6 +29,8 @@ pub struct ImportOptions {
     pub selection: Selection,
     /// Sections that callers need, for methods of which the source names none.
     pub sections: Vec<(String, Needed)>,
+    /// How the parameters of its methods are sent. Without it, as an earlier import of the source was told.
+    pub params_by: Option<SourceParams>,
     /// Drops the output schemas of the source.
     pub no_output_schemas: bool,
     /// Deletes methods that the source no longer has, instead of hiding them.
@@ -54,6 +56,15 @@ impl ImportOptions {
             prefix => format!(" with prefix `{prefix}`"),
         }
     }
+}
+
+/// How the parameters of all methods of a source are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceParams {
+    /// As the source describes each method.
+    Described,
+    /// In this style.
+    Style(ParamStyle),
 }
 
 /// The methods that a source describes.
@@ -219,7 +230,7 @@ impl Source {
 }
 
 /// A method that a source proposes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Proposal {
     /// The row as the source would write it.
     pub(crate) row: MethodRow,

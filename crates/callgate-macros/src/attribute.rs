@@ -54,6 +54,7 @@ impl Kind {
 pub(crate) struct AttributeArgs {
     strings: Vec<(String, LitStr)>,
     pub(crate) is_read_only: bool,
+    pub(crate) allows_unknown_arguments: bool,
     pub(crate) sections: Vec<Section>,
     pub(crate) annotations: Vec<Annotation>,
 }
@@ -73,6 +74,7 @@ pub(crate) struct Annotation {
 
 const METHOD_FORM: &str = "`id = \"user.get\"`, `title = \"Get user\"`, `tool_name = \"get_user\"`, \
      `section(\"users\", read)`, `read_only` or `destructive`, `idempotent`, `open_world`, \
+     `allow_unknown_arguments`, \
      `annotations(category = \"system\")`";
 const PROMPT_FORM: &str = "`name = \"review\"`, `title = \"Review\"`, `section(\"users\", read)`";
 const RESOURCE_FORM: &str = "`uri = \"shop://products/{id}\"`, `name = \"product\"`, \
@@ -107,6 +109,12 @@ impl AttributeArgs {
                 }
                 (Kind::Method, "idempotent") => args.hint("idempotentHint", &meta, errors),
                 (Kind::Method, "open_world") => args.hint("openWorldHint", &meta, errors),
+                (Kind::Method, "allow_unknown_arguments") => {
+                    if !matches!(meta, Meta::Path(_)) {
+                        errors.push(&meta, "expected no value: write `allow_unknown_arguments`");
+                    }
+                    args.allows_unknown_arguments = true;
+                }
                 (Kind::Method, "annotations") => args.annotate(&meta, errors),
                 _ => {
                     let (what, name) = (kind.name(), meta.path().to_token_stream());

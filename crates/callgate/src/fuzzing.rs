@@ -210,16 +210,14 @@ pub fn arguments(text: &str) {
         CompiledInput::compile(schema).ok()
     });
     let (Some(plan), Ok(raw)) = (&*PLAN, serde_json::from_str(text)) else { return };
-    for (style, null_is_absent) in
-        [(ParamStyle::Named, false), (ParamStyle::Named, true), (ParamStyle::Positional, true)]
-    {
-        let Ok(params) = plan.params(Some(raw), ParamFormat { style, null_is_absent }) else {
-            continue;
-        };
+    let styles = ParamStyle::ALL.map(|style| ParamFormat { style, null_is_absent: true });
+    let strict = ParamFormat { style: ParamStyle::Named, null_is_absent: false };
+    for format in styles.into_iter().chain([strict]) {
+        let Ok(params) = plan.params(Some(raw), format) else { continue };
         let params = crate::wire::strict_json::value(params.get()).unwrap_or_default();
-        let (id, sort) = match style {
-            ParamStyle::Named => (params.get("id"), params.get("sort")),
-            _ => (params.get(0), params.get(2)),
+        let (id, sort) = match &params {
+            serde_json::Value::Object(named) => (named.get("id"), named.get("sort")),
+            list => (list.get(0), list.get(2)),
         };
         assert!(id.is_some_and(serde_json::Value::is_number), "{text} became {params}");
         let is_sort = |sort: &serde_json::Value| sort.is_null() || sort == "a" || sort == "b";

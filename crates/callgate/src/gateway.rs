@@ -407,8 +407,8 @@ impl Gateway {
         entry: &Entry,
     ) -> Result<(Arc<CompiledInput>, ParamFormat), CallError> {
         let upstream = tool.upstream(entry);
-        let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
-        let style = entry.param_style.unwrap_or(usual);
+        let configured = upstream.and_then(Upstream::param_style);
+        let style = ParamStyle::resolve(entry.param_style, configured);
         let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);
         let plan = self.plans.get(&entry.plan, || tool.catalog().check_schema(entry));
         let plan = plan.map_err(CallError::failed)?;

@@ -32,6 +32,7 @@ mod client_profile;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -40,6 +41,7 @@ use serde_json::Value;
 use crate::access::Grants;
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::Settings;
+use crate::model::ParamStyle;
 use crate::model::tool::ToolFormat;
 use check::{LintedTool, named};
 use examples::refused_examples;
@@ -62,7 +64,8 @@ pub enum Level {
     Note,
     /// A client or its model ignores part of the tool.
     Warning,
-    /// A client rejects the tool, or all tools; or its text is not what people see.
+    /// A client rejects the tool, or all tools; its text is not what people see; or it cannot be called as its schema
+    /// says.
     Error,
 }
 
@@ -87,6 +90,8 @@ pub struct LintOptions<'a> {
     pub grants: Option<&'a Grants>,
     /// Maximum number of tools on a page of `tools/list`.
     pub page_size: usize,
+    /// Styles of the parameters of upstreams, by name, as far as they are configured.
+    pub param_styles: HashMap<String, ParamStyle>,
 }
 
 impl Default for LintOptions<'_> {
@@ -96,6 +101,7 @@ impl Default for LintOptions<'_> {
             server_name: "callgate",
             grants: None,
             page_size: Settings::default().page_size as usize,
+            param_styles: HashMap::new(),
         }
     }
 }
@@ -165,6 +171,7 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
         report.problems.extend(general::findings(id, entry.findings()));
         report.problems.extend(check_tool(id, &bytes, scope));
         report.problems.extend(check_examples(id, &bytes, &catalog.check_schema(entry)));
+        report.problems.extend(general::unsendable(catalog, entry, scope));
     }
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };

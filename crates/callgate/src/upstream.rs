@@ -40,9 +40,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Access and arguments are already checked. The future is dropped when the caller disconnects.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// Returns how parameters are sent. [`crate::model::Method::param_style`] overrides it.
-    fn param_style(&self) -> ParamStyle {
-        ParamStyle::Named
+    /// Returns how parameters are sent, if that is configured. [`crate::model::Method::param_style`] overrides it,
+    /// except for [`ParamStyle::Either`]. By default, they are sent by name.
+    fn param_style(&self) -> Option<ParamStyle> {
+        None
     }
 
     /// Returns `true` if `null` means absent for optional parameters that do not allow `null`. Such

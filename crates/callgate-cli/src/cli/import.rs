@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use callgate::model::ParamStyle;
 use callgate_import::openrpc::{Reference, parse_reference};
-use callgate_import::{Needed, Selection, drupal};
+use callgate_import::{Needed, Selection, SourceParams, drupal};
 use callgate_registry::TableNames;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -219,6 +220,11 @@ pub(crate) struct ImportOptions {
     /// sections that do not exist
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, Needed)>,
+    /// How the service takes the parameters of all methods of this source: `name`, `position`, `either` (by position,
+    /// and by name if an optional one before others is absent) or `position-null` (by position, with null for such a
+    /// one). Later imports of the source keep it; `described` undoes it
+    #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
+    params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them
     #[arg(long)]
     no_output_schemas: bool,
@@ -246,6 +252,7 @@ impl ImportOptions {
             prefix: self.prefix.clone().unwrap_or_default(),
             selection,
             sections: self.sections.clone(),
+            params_by: self.params_by,
             no_output_schemas: self.no_output_schemas,
             prune: self.prune,
             approves_guesses: self.review == Some(Review::Approve),
@@ -259,6 +266,17 @@ impl ImportOptions {
 struct Line {
     #[command(subcommand)]
     import: Import,
+}
+
+fn source_params(text: &str) -> Result<SourceParams, String> {
+    if text == "described" {
+        return Ok(SourceParams::Described);
+    }
+    let style = ParamStyle::ALL.into_iter().find(|style| style.as_str() == text);
+    style.map(SourceParams::Style).ok_or_else(|| {
+        let styles = ParamStyle::ALL.map(ParamStyle::as_str).join("`, `");
+        format!("expected `{styles}` or `described`")
+    })
 }
 
 fn section_and_need(text: &str) -> Result<(String, Needed), String> {

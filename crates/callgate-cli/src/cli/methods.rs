@@ -2,6 +2,7 @@
 
 use callgate::Mask;
 use callgate::lint::ClientProfile;
+use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -96,6 +97,10 @@ pub(crate) struct MethodFields {
     /// Name of the method at its service; the id, if it is empty
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
+    /// How the service takes the parameters: `name`, `position`, `either` (by position, and by name if an optional one
+    /// before others is absent) or `position-null` (by position, with null for such a one)
+    #[arg(long, value_name = "STYLE", value_parser = ParamStyle::ALL.map(ParamStyle::as_str))]
+    pub(crate) params_by: Option<String>,
     /// MCP annotations of the tool, a JSON object
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,

@@ -154,8 +154,8 @@ attach.methods_seconds | 5 | interval at which its methods are read",
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | named | form of the parameters: `named` (an object) or `positional` (a list)
-first_params | | list of parameters that are sent before the caller's, with `params = "positional"`
+params | | how parameters are sent, where the method does not say: by `name` (an object, the default), by `position` (a list), `either` (by position, and by name if an optional one before others is absent), or `position-null` (by position, with null for such a one)
+first_params | | list of parameters that are sent before the caller's, with `params = "position"` or `"position-null"`
 members | | table of members that are added to each request beside `params`
 headers | | table of HTTP headers of each request
 basic_user | | user name for HTTP Basic authentication

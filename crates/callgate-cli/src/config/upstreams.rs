@@ -10,12 +10,13 @@ mod login;
 mod table;
 mod row;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::{Forward, ForwardOptions, Target};
+use callgate::model::ParamStyle;
 use callgate::upstream::DEFAULT_CALL_TIMEOUT;
 use callgate_registry::{UpstreamRow, UserCredentials};
 use serde_json::{Map, Value};
@@ -135,6 +136,17 @@ impl Upstreams {
     pub(crate) fn limits_callers(&self, name: &str, rows: &[UpstreamRow]) -> anyhow::Result<bool> {
         let limits = self.read_one(name, rows, |table| Ok(table.limits_callers()))?;
         Ok(limits.unwrap_or(false))
+    }
+
+    /// Returns the configured styles of parameters by upstream.
+    pub(crate) fn param_styles(&self, rows: &[UpstreamRow]) -> HashMap<String, ParamStyle> {
+        let names = self.names().chain(rows.iter().map(|row| row.name.as_str()));
+        names
+            .filter_map(|name| {
+                let style = self.read_one(name, rows, |table| Ok(table.param_style())).ok()??;
+                Some((name.to_owned(), style?))
+            })
+            .collect()
     }
 
     /// Reads the upstream of the file, or else of the rows.

@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
             description: Some(description).filter(|text| !text.is_empty()),
             annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
             exposed: Some("1".to_owned()),
-            params_by: style(method)?.map(|style| style.as_str().to_owned()),
+            params_by: Some(style(method)?.as_str().to_owned()),
             input_schema: Some(self.input_schema(&params, method)?.to_string()),
             output_schema: output.map(|schema| schema.to_string()),
             ..MethodRow::default()
@@ -225,12 +225,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the style of the parameters; positional by default.
-fn style(method: &Value) -> anyhow::Result<Option<ParamStyle>> {
+/// Returns the style of the parameters.
+fn style(method: &Value) -> anyhow::Result<ParamStyle> {
     match method.get("paramStructure").map(|structure| structure.as_str().ok_or(structure)) {
-        None | Some(Ok("by-position")) => Ok(Some(ParamStyle::Positional)),
-        Some(Ok("by-name")) => Ok(Some(ParamStyle::Named)),
-        Some(Ok("either")) => Ok(None),
+        None | Some(Ok("either")) => Ok(ParamStyle::Either),
+        Some(Ok("by-position")) => Ok(ParamStyle::Positional),
+        Some(Ok("by-name")) => Ok(ParamStyle::Named),
         Some(Ok(other)) => bail!(
             "`paramStructure`: expected `by-name`, `by-position` or `either`, found `{other}`"
         ),

@@ -21,6 +21,9 @@ pub(super) struct Written {
     /// The kind of source that stated them; another one may have written the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
+    /// Style of the parameters that the import was told to use for the whole source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source_params_by: Option<String>,
 }
 
 impl Written {
@@ -30,6 +33,7 @@ impl Written {
             fields: BTreeMap::new(),
             sections: needs.written,
             sections_by: needs.written_by,
+            source_params_by: None,
         };
         let row = normalized(&proposal.row);
         for column in columns() {

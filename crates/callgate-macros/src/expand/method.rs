@@ -1,7 +1,7 @@
 //! `#[method]`
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens as _, format_ident, quote};
 
 use super::{Item, default_value, json_name};
 use crate::attribute::Annotation;
@@ -17,6 +17,8 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     let annotations = item.args.annotations.iter();
     let annotations =
         annotations.map(|Annotation { key, value }| quote!(.annotation(#key, #value)));
+    let allows_unknown = item.args.allows_unknown_arguments || has_aliases(&item.signature);
+    let unknown = allows_unknown.then(|| quote!(.allow_unknown_arguments()));
     let (arguments, run) = (arguments(&item.signature), run(item));
     quote! {
         #arguments
@@ -27,8 +29,15 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
             #requires
             .safety(::callgate::__private::Safety::#safety)
             #(#annotations)*
+            #unknown
             #run
     }
+}
+
+/// Returns `true` if an argument has other names in serde, which its schema does not declare.
+fn has_aliases(signature: &Signature) -> bool {
+    let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
+    attributes.any(|attribute| attribute.to_token_stream().to_string().contains("alias"))
 }
 
 /// Returns a type with the arguments as fields, for serde and schemars.

@@ -192,10 +192,10 @@ fn param(
     defaults: &Map<String, Value>,
 ) -> Result<Param, DefinitionError> {
     let name = object.name.unwrap_or_else(|| format!("param{}", index + 1));
+    let is_variadic = object.ty.as_deref().is_some_and(|ty| ty.ends_with("..."));
     let mut param = match object.schema {
         Some(schema) => Param::with_schema(&name, schema).map_err(in_column("params"))?,
         None => {
-            let is_variadic = object.ty.as_deref().is_some_and(|ty| ty.ends_with("..."));
             let (column, text) = match (ty, &object.ty) {
                 (Some(ty), _) => ("params_types", ty),
                 (None, Some(ty)) => ("params", ty.trim_end_matches('.')),
@@ -210,7 +210,9 @@ fn param(
             Param::new(&name, ty)
         }
     };
-    if object.optional {
+    if is_variadic {
+        param = param.variadic();
+    } else if object.optional {
         param = param.optional();
     }
     if let Some(default) = defaults.get(&name).cloned().or(object.default) {

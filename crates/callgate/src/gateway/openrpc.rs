@@ -17,9 +17,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::catalog::Catalog;
 use crate::catalog::listing::{Listing, bounded_cache};
+use crate::catalog::{Catalog, Entry};
 use crate::gateway::settings::Settings;
+use crate::model::schema::REST_PARAM;
 use crate::model::tool::{ToolFormat, json};
 pub use components::{Components, SourceSchema};
 
@@ -100,8 +101,7 @@ fn document(
             out.push(b',');
         }
         let entry = usize::try_from(*ordinal).ok().and_then(|at| catalog.entries().get(at));
-        let is_guess = entry.is_some_and(|entry| entry.safety() != entry.call_safety());
-        write_method(&arena.tool(*ordinal), is_guess, &mut components, &mut out);
+        write_method(&arena.tool(*ordinal), entry, &mut components, &mut out);
     }
     out.push(b']');
     if let Some(schemas) = components.finish() {
@@ -177,10 +177,16 @@ pub struct ContentDescriptor<'a> {
     pub schema: Value,
 }
 
+/// Returns `true` if items of a list are separate parameters by position, which a document cannot state.
+fn is_variadic(entry: &Entry) -> bool {
+    let mut parts = entry.own_check.iter().flat_map(|check| check.windows(REST_PARAM.len()));
+    parts.any(|part| part == REST_PARAM.as_bytes())
+}
+
 /// Appends a tool as a method object. A safety that is a guess is left out: readers take it as declared.
 fn write_method(
     tool: &[u8],
-    safety_is_guess: bool,
+    entry: Option<&Entry>,
     components: &mut Components,
     out: &mut Vec<u8>,
 ) {
@@ -197,6 +203,8 @@ fn write_method(
     // OpenRPC wants required parameters first, but positions count in the order of the signature.
     let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
     params.sort_by_key(|param| param.required == Some(false));
+    let is_variadic = entry.is_some_and(is_variadic);
+    let safety_is_guess = entry.is_some_and(|entry| entry.safety() != entry.call_safety());
     let output = tool.output_schema.map(|schema| components.result(&source("result", schema)));
     let schema = output.unwrap_or_else(anything);
     let (summary, has_more) = summary(&tool.description);
@@ -206,7 +214,7 @@ fn write_method(
         description: has_more.then_some(&tool.description),
         params,
         result: ContentDescriptor { name: "result", description: None, required: None, schema },
-        param_structure: if is_ordered { "either" } else { "by-name" },
+        param_structure: if is_ordered && !is_variadic { "either" } else { "by-name" },
         title: tool.title.as_deref(),
         annotations: if safety_is_guess {
             without_safety(tool.annotations)

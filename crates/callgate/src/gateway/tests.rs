@@ -186,10 +186,10 @@ async fn a_call_for_read_only_methods_does_not_run_others() {
 }
 
 #[derive(Debug)]
-struct Echo(ParamStyle);
+struct Echo(Option<ParamStyle>);
 
 impl Upstream for Echo {
-    fn param_style(&self) -> ParamStyle {
+    fn param_style(&self) -> Option<ParamStyle> {
         self.0
     }
 
@@ -202,7 +202,7 @@ impl Upstream for Echo {
 
 #[tokio::test]
 async fn upstream_gets_method_params_and_a_unique_id() {
-    let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
+    let upstream: Arc<dyn Upstream> = Arc::new(Echo(Some(ParamStyle::Positional)));
     let gateway = Gateway::new([(Arc::from("php"), upstream)]);
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     let int = || "int".parse().unwrap();
@@ -221,7 +221,7 @@ async fn upstream_gets_method_params_and_a_unique_id() {
 
 #[tokio::test]
 async fn method_overrides_the_parameter_style_of_its_upstream() {
-    let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
+    let upstream: Arc<dyn Upstream> = Arc::new(Echo(Some(ParamStyle::Positional)));
     let gateway = Gateway::new([(Arc::from("node"), upstream)]);
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     let add = method("add").param(Param::new("a", "int".parse().unwrap())).upstream("node");
@@ -229,6 +229,26 @@ async fn method_overrides_the_parameter_style_of_its_upstream() {
     gateway.set_catalog(Arc::new(builder.finish()));
     let result = call(&gateway, "add", r#"{"a":1}"#).await.unwrap();
     assert!(result.ends_with(r#""params":{"a":1}}"#), "{result}");
+}
+
+#[tokio::test]
+async fn either_style_is_that_of_the_upstream_if_it_is_configured() {
+    for (configured, sent) in [
+        (None, r#"{"b":2}"#),
+        (Some(ParamStyle::Either), r#"{"b":2}"#),
+        (Some(ParamStyle::Named), r#"{"b":2}"#),
+        (Some(ParamStyle::PositionalNull), "[null,2]"),
+    ] {
+        let upstream: Arc<dyn Upstream> = Arc::new(Echo(configured));
+        let gateway = Gateway::new([(Arc::from("node"), upstream)]);
+        let mut builder = CatalogBuilder::new(Prefix::default(), None);
+        let param = |name: &str| Param::new(name, "int".parse().unwrap()).optional();
+        let add = method("add").param(param("a")).param(param("b")).upstream("node");
+        builder.add(add.param_style(ParamStyle::Either), 0, &Types::default(), []);
+        gateway.set_catalog(Arc::new(builder.finish()));
+        let result = call(&gateway, "add", r#"{"b":2}"#).await.unwrap();
+        assert!(result.ends_with(&format!(r#""params":{sent}}}"#)), "{configured:?}: {result}");
+    }
 }
 
 #[tokio::test]

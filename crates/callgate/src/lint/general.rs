@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
 use super::invisible::find_in;
-use super::{Level, Problem, Totals, tokens};
+use super::{Level, LintOptions, Problem, Totals, tokens};
+use crate::catalog::{Catalog, Entry};
 use crate::mcp::MAX_PAGE_BYTES;
+use crate::model::arguments::{CompiledInput, ParamStyle};
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
 use crate::model::tool::is_portable;
@@ -94,6 +96,27 @@ pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
     );
     let (level, code, clients) = (Level::Error, "first-page", Vec::new());
     Some(Problem { method: None, level, code, clients, message })
+}
+
+/// Finds a call that the schema allows and that cannot be sent, because it leaves a gap between parameters by
+/// position.
+pub(super) fn unsendable(
+    catalog: &Catalog,
+    entry: &Entry,
+    scope: &LintOptions<'_>,
+) -> Option<Problem> {
+    let configured = scope.param_styles.get(entry.upstream()).copied();
+    let style = ParamStyle::resolve(entry.param_style, configured);
+    if style != ParamStyle::Positional {
+        return None;
+    }
+    let input = CompiledInput::compile(&catalog.check_schema(entry)).ok()?;
+    let (given, absent) = input.unsendable()?;
+    let message = format!(
+        "a call with `{given}` and without the optional `{absent}` before it cannot be sent by position; set \
+         `params_by` to `position-null` or `either`, whichever the service accepts"
+    );
+    Some(problem(entry.id().as_str(), Level::Error, "unsendable-call", message))
 }
 
 /// Finds invisible characters in the id and in all texts of a tool.

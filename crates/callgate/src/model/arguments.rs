@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::model::method::DefinitionError;
+use crate::model::schema::normalise::closing_keyword;
 use crate::model::schema::validator::{compile, compile_property};
 use crate::model::schema::walk::{for_each_schema, json_bytes, references};
 use crate::model::schema::{REST_PARAM, WIRE_NAME};
@@ -40,21 +41,34 @@ const MAX_COPIED: usize = 16 << 20;
 
 /// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum ParamStyle {
     /// By name, as an object.
     #[default]
+    #[serde(rename = "name", alias = "named")]
     Named,
     /// By position, as an array in the order of the signature.
+    #[serde(rename = "position", alias = "positional")]
     Positional,
     /// By position; by name if that would leave a gap.
+    #[serde(rename = "either")]
     Either,
     /// By position, with null for an absent parameter before a given one.
+    #[serde(rename = "position-null")]
     PositionalNull,
 }
 
 impl ParamStyle {
-    const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
+    /// All styles.
+    pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
+
+    /// Returns the style of a method: its own, or that of its upstream. A method with [`Self::Either`] has that of
+    /// its upstream too, since its service accepts all.
+    pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
+        match method {
+            None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
+            Some(style) => style,
+        }
+    }
 
     /// Returns the name in the registry.
     pub fn as_str(self) -> &'static str {
@@ -110,7 +124,6 @@ struct CompiledParam {
     default: Option<Box<str>>,
     /// `"name":default` with the method's own name.
     default_member: Option<Box<str>>,
-    accepts_null: bool,
     /// Whether the items of the array are separate parameters when sent by position.
     is_rest: bool,
 }
@@ -124,7 +137,6 @@ impl CompiledParam {
             wire: wire.to_owned(),
             default_member: default.as_ref().map(|default| member(wire, default).into()),
             default,
-            accepts_null: accepts_null(property),
             is_rest: property.get(REST_PARAM) == Some(&Value::Bool(true)),
         }
     }
@@ -184,8 +196,13 @@ impl InputCache {
 
 impl CompiledInput {
     pub(crate) fn compile(check_schema: &[u8]) -> Result<Self, DefinitionError> {
-        let schema: Value = serde_json::from_slice(check_schema)
+        let mut schema: Value = serde_json::from_slice(check_schema)
             .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
+        if let Value::Object(root) = &mut schema
+            && let Some(keyword) = closing_keyword(root)
+        {
+            root.insert(keyword.to_owned(), Value::Bool(false));
+        }
         let properties = schema.get("properties").and_then(Value::as_object);
         let params = properties
             .into_iter()
@@ -224,13 +241,19 @@ impl CompiledInput {
             }
             Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
         };
-        if format.null_is_absent {
+        if format.null_is_absent || matches!(style, ParamStyle::Either | ParamStyle::PositionalNull)
+        {
             named.retain(|(name, value)| value.get() != "null" || !self.is_absent_null(name));
         }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let text = match style {
             ParamStyle::Named => self.named(&named),
-            style => self.positional(&named, style)?,
+            style => match self.positional(&named, style) {
+                Ok(text) => text,
+                Err(_) if style == ParamStyle::Either => self.named(&named),
+                Err(Misfit::Gap(param)) => return Err(ArgumentsError::gap(&param.name)),
+                Err(Misfit::Undeclared) => return Err(self.undeclared(&named)),
+            },
         };
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
@@ -263,10 +286,14 @@ impl CompiledInput {
 
     /// Returns `true` if the parameter is optional and does not allow `null`.
     fn is_absent_null(&self, name: &str) -> bool {
-        let mut property_validators = self.property_validators().iter();
-        !self.is_required(name)
-            && property_validators
-                .any(|(known, part)| known == name && !part.is_valid(&Value::Null))
+        !self.is_required(name) && self.allows_null(name) == Some(false)
+    }
+
+    /// Returns whether a parameter allows `null`; `None` if it has no validator of its own.
+    fn allows_null(&self, name: &str) -> Option<bool> {
+        let mut validators = self.property_validators().iter();
+        let (_, validator) = validators.find(|(known, _)| known == name)?;
+        Some(validator.is_valid(&Value::Null))
     }
 
     fn is_required(&self, name: &str) -> bool {
@@ -323,8 +350,7 @@ impl CompiledInput {
             size <= MAX_EXPLAINED && subschemas.saturating_mul(count(&object)) <= MAX_ERRORS
         });
         if is_explained {
-            let errors = self.validator.iter_errors(&object);
-            return Err(ArgumentsError::from_validation(errors, |name| !self.is_required(name)));
+            return Err(ArgumentsError::from_validation(self.validator.iter_errors(&object), self));
         }
         Err(self.explain_briefly(&object))
     }
@@ -336,10 +362,23 @@ impl CompiledInput {
             self.params.iter().any(|param| param.wire == name && param.name != name)
                 && !self.params.iter().any(|param| param.name == name)
         };
-        match named.iter().find(|(name, _)| is_foreign(name)) {
-            Some((name, _)) => Err(ArgumentsError::unknown(name)),
-            None => Ok(()),
+        if named.iter().any(|(name, _)| is_foreign(name)) {
+            return Err(self.undeclared(named));
         }
+        Ok(())
+    }
+
+    fn undeclared(&self, named: &Named<'_>) -> ArgumentsError {
+        let problem = self.unknown(&named.iter().map(|(name, _)| &**name));
+        ArgumentsError(problem.into_iter().collect())
+    }
+
+    /// Reports the arguments that are not declared.
+    fn unknown<'n>(&self, given: &(impl Iterator<Item = &'n str> + Clone)) -> Option<String> {
+        let is_declared = |name: &str| self.params.iter().any(|param| param.name == name);
+        let mut unknown = given.clone().filter(|name| !is_declared(name)).peekable();
+        unknown.peek()?;
+        Some(problem::unknown(unknown, &self.params, &|name| given.clone().any(|it| it == name)))
     }
 
     /// Lists invalid arguments with one check for each.
@@ -347,18 +386,23 @@ impl CompiledInput {
         let required = self.schema.get("required").and_then(Value::as_array);
         let missing = required.into_iter().flatten().filter_map(Value::as_str);
         let missing = missing.filter(|name| object.get(name).is_none());
-        let missing: Vec<_> = missing.map(|name| format!("argument `{name}` is missing")).collect();
-        if !missing.is_empty() {
-            return ArgumentsError(missing);
+        let mut problems: Vec<_> =
+            missing.map(|name| format!("argument `{name}` is missing")).collect();
+        let is_closed = self.schema.get("additionalProperties") == Some(&Value::Bool(false))
+            && self.schema.get("patternProperties").is_none();
+        if is_closed {
+            let given = object.as_object().into_iter().flat_map(Map::keys);
+            problems.extend(self.unknown(&given.map(String::as_str)));
+        }
+        if !problems.is_empty() {
+            return ArgumentsError(problems);
         }
         let given = self
             .property_validators()
             .iter()
             .filter_map(|(name, part)| Some((name, part, object.get(name)?)));
         let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
-        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), |name| {
-            !self.is_required(name)
-        })
+        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), self)
     }
 
     fn compile_properties(&self) -> Vec<(String, jsonschema::Validator)> {
@@ -390,31 +434,20 @@ impl CompiledInput {
         format!("{{{}}}", members.join(","))
     }
 
-    /// Returns the arguments in the order of the signature. Absent ones at the end are omitted; others are their
-    /// default, or null if that is allowed.
-    fn positional(&self, named: &Named<'_>, style: ParamStyle) -> Result<String, ArgumentsError> {
-        let is_known = |name: &str| self.params.iter().any(|param| param.name == name);
-        if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {
-            return Err(ArgumentsError::unknown(unknown));
-        }
-        // All names are known, so there are at most as many as parameters.
+    /// Returns the arguments in the order of the signature, without absent ones at the end.
+    fn positional(&self, named: &Named<'_>, style: ParamStyle) -> Result<String, Misfit<'_>> {
         let given = |param: &CompiledParam| {
             named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
         };
         let last = self.params.iter().rposition(|param| given(param).is_some());
-        let mut text = String::from("[");
+        let (mut text, mut sent) = (String::from("["), 0);
         for param in self.params.iter().take(last.map_or(0, |last| last + 1)) {
-            let value = match (given(param), &param.default) {
-                (Some(value), _) => value,
-                (None, Some(default)) => default,
-                (None, None) if param.accepts_null || style == ParamStyle::PositionalNull => "null",
-                (None, None) if style == ParamStyle::Either => return Ok(self.named(named)),
-                (None, None) => {
-                    return Err(ArgumentsError::one(format!(
-                        "argument `{}` has no default and must be given when a later one is",
-                        param.name
-                    )));
+            let value = match given(param) {
+                Some(value) => {
+                    sent += 1;
+                    value
                 }
+                None => self.value_of_absent(param, style).ok_or(Misfit::Gap(param))?,
             };
             let value = if param.is_rest { items(value) } else { value };
             if text.len() > 1 && !value.is_empty() {
@@ -422,9 +455,39 @@ impl CompiledInput {
             }
             text.push_str(value);
         }
+        if sent < named.len() {
+            return Err(Misfit::Undeclared);
+        }
         text.push(']');
         Ok(text)
     }
+
+    /// Returns the value of an absent parameter before a given one: its default, or null if it allows that or the
+    /// style sends it.
+    fn value_of_absent<'p>(&self, param: &'p CompiledParam, style: ParamStyle) -> Option<&'p str> {
+        let has_null =
+            || style == ParamStyle::PositionalNull || self.allows_null(&param.name) == Some(true);
+        param.default.as_deref().or_else(|| has_null().then_some("null"))
+    }
+
+    /// Returns an argument that cannot be sent by position without an optional one before it, and that one.
+    pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
+        let has_value = |param: &CompiledParam| {
+            self.is_required(&param.name)
+                || self.value_of_absent(param, ParamStyle::Positional).is_some()
+        };
+        let absent = self.params.iter().position(|param| !has_value(param))?;
+        let given = self.params.get(absent + 1)?;
+        Some((&given.name, &self.params.get(absent)?.name))
+    }
+}
+
+/// Why arguments cannot be sent by position.
+enum Misfit<'a> {
+    /// An absent parameter before a given one has no value.
+    Gap(&'a CompiledParam),
+    /// An argument is not declared.
+    Undeclared,
 }
 
 fn subschemas(schema: &Value) -> Option<usize> {
@@ -446,20 +509,4 @@ fn count(value: &Value) -> usize {
 fn items(list: &str) -> &str {
     let items = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
     items.map_or(list, str::trim)
-}
-
-fn accepts_null(property: &Value) -> bool {
-    let alternatives = |key| property.get(key).and_then(Value::as_array).into_iter().flatten();
-    match property.get("type") {
-        Some(Value::String(name)) => name == "null",
-        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
-        Some(_) => false,
-        None => {
-            property.get("enum").is_none_or(|_| alternatives("enum").any(Value::is_null))
-                && property.get("$ref").is_none()
-                && ["oneOf", "anyOf"]
-                    .iter()
-                    .all(|key| property.get(*key).is_none() || alternatives(key).any(accepts_null))
-        }
-    }
 }

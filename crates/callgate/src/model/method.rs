@@ -72,6 +72,8 @@ pub(crate) enum Input {
     Schema {
         check: Value,
         advertised: Option<Value>,
+        /// Whether the advertised schema must not be changed.
+        is_exact: bool,
     },
 }
 
@@ -84,6 +86,7 @@ pub struct Param {
     pub(crate) description: String,
     pub(crate) optional: bool,
     pub(crate) default: Option<Value>,
+    pub(crate) variadic: bool,
 }
 
 /// Type of a parameter or result.
@@ -238,7 +241,7 @@ impl Method {
     pub fn input_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
         let (check, advertised) = normalise::input(schema)?;
         compile(&check)?;
-        self.input = Input::Schema { check, advertised };
+        self.input = Input::Schema { check, advertised, is_exact: false };
         Ok(self)
     }
 
@@ -246,8 +249,9 @@ impl Method {
     /// the root, for which some clients drop all tools of a server.
     pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(schema.clone())?;
-        if let Input::Schema { check, advertised } = &mut method.input {
+        if let Input::Schema { check, advertised, is_exact } = &mut method.input {
             *advertised = (*check != schema).then_some(schema);
+            *is_exact = true;
         }
         Ok(method)
     }
@@ -261,7 +265,7 @@ impl Method {
     ) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(advertised)?;
         let (check, _) = normalise::input(check)?;
-        if let Input::Schema { check: shown, advertised } = &mut method.input
+        if let Input::Schema { check: shown, advertised, .. } = &mut method.input
             && *shown != check
         {
             let shown = std::mem::replace(shown, check);
@@ -359,6 +363,7 @@ impl Param {
             description: String::new(),
             optional: false,
             default: None,
+            variadic: false,
         }
     }
 
@@ -394,6 +399,11 @@ impl Param {
         }
         self.default = Some(value);
         self
+    }
+
+    /// Makes a last parameter optional and variadic: by position, each item of its list is sent as a parameter.
+    pub fn variadic(self) -> Self {
+        Self { variadic: true, ..self.optional() }
     }
 
     /// Returns the method's own name of the parameter.

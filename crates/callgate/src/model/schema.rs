@@ -240,6 +240,9 @@ impl Writer<'_> {
         if is_check && name != param.name {
             put(&mut schema, WIRE_NAME, param.name.as_str().into());
         }
+        if is_check && param.variadic {
+            put(&mut schema, REST_PARAM, true.into());
+        }
         schema
     }
 

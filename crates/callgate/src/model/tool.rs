@@ -80,6 +80,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
         json(out, output);
     }
     let output_end = mark(out)?;
+    let closes_input = closes_input(method, &input, check.as_deref());
     out.extend_from_slice(b",\"annotations\":");
     let (safety, call_safety) = write_annotations(method, out, &mut findings);
     out.push(b'}');
@@ -88,7 +89,14 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     }
     Ok(SerializedTool {
         bytes: bytes.into(),
-        parts: ToolOffsets { name_end, title_end, input_start, input_end, output_end },
+        parts: ToolOffsets {
+            name_end,
+            title_end,
+            input_start,
+            input_end,
+            output_end,
+            closes_input,
+        },
         output: output.as_deref().map_or(OutputKind::Unknown, format::classify_output),
         mcp: McpSchemas::of(&input, output.as_deref()).map(Arc::new),
         headers,
@@ -115,11 +123,11 @@ fn input_schemas<'m>(
 ) -> Result<(MethodSchema<'m>, Option<MethodSchema<'m>>), DefinitionError> {
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
-        Input::Schema { check, advertised: None } => {
+        Input::Schema { check, advertised: None, .. } => {
             report_schema(check, findings);
             return Ok((Cow::Borrowed(check), None));
         }
-        Input::Schema { check, advertised: Some(advertised) } => {
+        Input::Schema { check, advertised: Some(advertised), .. } => {
             report_unportable_properties(advertised, findings);
             report_patterns(check, findings);
             report_differences(check, findings);
@@ -160,14 +168,24 @@ fn unchecked(check: &Value) -> Value {
         kept.retain(|keyword, _| [WIRE_NAME, REST_PARAM, "default"].contains(&keyword.as_str()));
         (name.clone(), Value::Object(kept))
     });
-    json_value!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
+    let properties = properties.collect::<Map<_, _>>();
+    json_value!({"type": "object", "properties": properties, "additionalProperties": true})
+}
+
+/// Returns `true` if undeclared arguments are refused, and the advertised schema can but does not say so.
+fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> bool {
+    let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
+    let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);
+    let keyword = "additionalProperties";
+    !is_exact && closing == Some(keyword) && advertised.get(keyword).is_none()
 }
 
 /// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most
 /// methods.
 fn check_may_differ(name: &str, param: &Param) -> bool {
-    let ValueType::Type(ty) = &param.ty else { return name != param.name };
-    name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
+    let has_own_keyword = name != param.name || param.variadic;
+    let ValueType::Type(ty) = &param.ty else { return has_own_keyword };
+    has_own_keyword || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
 }
 
 /// Returns the advertised names of parameters. Some model APIs reject a request with a property name

@@ -367,7 +367,7 @@ impl Upstream for Forward {
         false
     }
 
-    fn param_style(&self) -> ParamStyle {
+    fn param_style(&self) -> Option<ParamStyle> {
         self.options.style
     }
 

@@ -33,6 +33,7 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         server_name: lint.server_name.as_deref().unwrap_or(&settings.server_name),
         grants: caller.as_ref().map(|caller| &*caller.grants),
         page_size: settings.page_size as usize,
+        param_styles: config.upstreams.param_styles(&rows.upstreams),
     };
     let mut found = callgate::lint::lint(&catalog, &options);
     if open_methods(&rows, config.open_methods).is_none() {
@@ -46,7 +47,8 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
         anyhow::bail!(
-            "{}: some clients reject tools, or tools have invisible characters",
+            "{}: some clients reject tools, or tools have invisible characters or cannot be called as their \
+             schemas say",
             report::counted(errors, "error")
         );
     }

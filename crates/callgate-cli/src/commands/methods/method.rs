@@ -126,7 +126,8 @@ fn check_row(row: &MethodRow) -> Result<()> {
 fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
-    let changes_service = fields.upstream.is_some() || fields.remote_name.is_some();
+    let changes_service =
+        fields.upstream.is_some() || fields.remote_name.is_some() || fields.params_by.is_some();
     if changes_params || changes_result || changes_service || no_sections {
         return Err(hinted(
             format!("`{id}` is defined by the program that serves it"),
@@ -180,6 +181,7 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.upstream, &fields.upstream);
     set(&mut row.tool_name, &fields.tool_name);
     set(&mut row.remote_name, &fields.remote_name);
+    set(&mut row.params_by, &fields.params_by);
     set(&mut row.annotations, &fields.annotations);
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);

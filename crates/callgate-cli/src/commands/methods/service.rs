@@ -162,7 +162,7 @@ impl ServiceOptions {
             table.push(format!("headers = {{ {} }}", headers.join(", ")));
         }
         if !first.is_empty() {
-            table.push(r#"params = "positional""#.to_owned());
+            table.push(r#"params = "position""#.to_owned());
             table.push(format!("first_params = [{}]", first.join(", ")));
         }
         if let Some([user, (key, password)]) = self.basic.keys() {

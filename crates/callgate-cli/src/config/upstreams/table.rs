@@ -33,8 +33,7 @@ const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 #[expect(clippy::struct_excessive_bools, reason = "each is a key")]
 pub(super) struct UpstreamTable {
     url: Text,
-    #[serde(default)]
-    params: ParamStyle,
+    params: Option<ParamStyle>,
     #[serde(default)]
     first_params: Vec<Sourced<Value>>,
     #[serde(default)]
@@ -236,10 +235,12 @@ impl UpstreamTable {
         secrets: Secrets,
     ) -> anyhow::Result<ForwardOptions> {
         let mut options = ForwardOptions::new(self.target(secrets)?)
-            .params(self.params)
             .caller_headers(self.pass_caller.resolve()?)
             .context("`pass_caller`")?
             .limits(self.limits(call_timeout)?);
+        if let Some(style) = self.params {
+            options = options.params(style);
+        }
         if self.batch {
             options = options.batch();
         }
@@ -285,6 +286,10 @@ impl UpstreamTable {
             (Calls::PerTool, None) => Ok(Some(ToolPath::beside(target))),
             (Calls::PerTool, Some(path)) => Ok(Some(path.parse().context("`tool_path`")?)),
         }
+    }
+
+    pub(super) fn param_style(&self) -> Option<ParamStyle> {
+        self.params
     }
 
     pub(super) fn limits_callers(&self) -> bool {

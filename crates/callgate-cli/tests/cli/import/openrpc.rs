@@ -25,7 +25,7 @@ fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
 }
 
 #[test]
-fn parameters_are_positional_without_param_structure() {
+fn parameters_are_sent_either_way_without_param_structure() {
     let dir = registry();
     let with = |name: &str, structure: Option<&str>| {
         let mut method = reading(name, "");
@@ -45,8 +45,31 @@ fn parameters_are_positional_without_param_structure() {
     assert!(said.contains("refused  wrong: `paramStructure`: expected `by-name`"), "{said}");
     let methods = dir.exported();
     let by = |id: &str| methods[id].get("params_by").cloned().unwrap_or_default();
-    assert_eq!((by("none"), by("position")), (json!("position"), json!("position")));
-    assert_eq!((by("name"), by("either")), (json!("name"), Value::Null));
+    assert_eq!((by("none"), by("either")), (json!("either"), json!("either")));
+    assert_eq!((by("name"), by("position")), (json!("name"), json!("position")));
+}
+
+#[test]
+fn parameter_style_of_a_source_stays_for_later_imports() {
+    let dir = registry();
+    let styles = |dir: &crate::support::TestDirectory| {
+        let methods = dir.exported();
+        methods.values().map(|method| method["params_by"].clone()).collect::<Vec<_>>()
+    };
+    let one = document(&json!([reading("pet.get", "A pet.")]));
+    dir.import(&one, &["--params-by", "position-null"]);
+    let both = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
+    let talk = dir.try_import(&both, &[]).stderr();
+    assert!(talk.contains("`--params-by position-null` of an earlier import"), "{talk}");
+    assert_eq!(styles(&dir), [json!("position-null"), json!("position-null")]);
+    assert!(dir.import(&both, &[]).contains("nothing changed"));
+    dir.import(&both, &["--params-by", "described"]);
+    assert_eq!(styles(&dir), [json!("either"), json!("either")]);
+    dir.import(&both, &[]);
+    assert_eq!(styles(&dir), [json!("either"), json!("either")]);
+    let refused = dir.run(&["import", "openrpc", "openrpc.json", "--params-by", "order"]);
+    let (code, talk) = refused.failure();
+    assert!(code == 2 && talk.contains("expected `name`, `position`, `either`"), "{talk}");
 }
 
 #[test]

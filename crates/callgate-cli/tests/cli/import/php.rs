@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::support::{CommandOutput, TestDirectory};
 use super::registry;
+use crate::fake::FakeService;
 
 /// The source of the application.
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
@@ -70,6 +71,29 @@ fn php_types_become_schemas() {
     );
     dir.import_php("shop", &[]);
     insta::assert_json_snapshot!(dir.tool("all")["inputSchema"]);
+}
+
+#[test]
+fn items_of_php_variadics_are_sent_as_parameters() {
+    let service = FakeService::service(|_, params| Some(params.clone()));
+    let dir = registry();
+    let class = "class ShopPlugin {
+        /** @rpc item.sort */
+        public function sort(string $by, string ...$ids) {}
+    }";
+    dir.php("shop/ShopPlugin.php", class);
+    dir.import_php("shop", &["--params-by", "position"]);
+    dir.ok(&["method", "add", "item.list", "--param", "int ...$ids", "--params-by", "position"]);
+    let url = format!("[upstreams.default]\nurl = \"http://{}/\"\n", service.address);
+    dir.write("callgate.toml", &url);
+    let server = dir.serve(&[]);
+    for (id, arguments, sent) in [
+        ("item.sort", json!({"ids": ["a", "b"], "by": "name"}), json!(["name", "a", "b"])),
+        ("item.sort", json!({"by": "name"}), json!(["name"])),
+        ("item.list", json!({"ids": [1, 2]}), json!([1, 2])),
+    ] {
+        assert_eq!(server.invoke("", id, &arguments).json(), json!({"result": sent}), "{id}");
+    }
 }
 
 #[test]

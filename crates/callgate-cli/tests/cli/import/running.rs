@@ -124,7 +124,7 @@ fn headers_come_from_variables_and_files() {
     let table = r#"
 [upstreams."the pets"]
 url = "http://127.0.0.1:[port]/rpc"  # plus the query
-params = "positional"
+params = "position"
 first_params = [{ env = "PETS_TOKEN" }]
 "#;
     assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");

@@ -226,6 +226,7 @@ fn where_something_optional_comes_first_parameters_go_by_name() {
     let methods = [
         method("a").param(Param::new("x", int()).optional()).param(Param::new("y", int())),
         method("b").param(Param::new("x", int())).param(Param::new("y", int()).optional()),
+        method("c").param(Param::new("x", "int[]".parse().unwrap()).variadic()),
     ];
     let document = document_of(methods, &Types::default());
     let names = |number: usize| {
@@ -236,6 +237,7 @@ fn where_something_optional_comes_first_parameters_go_by_name() {
     };
     assert_eq!(names(0), ("y x".to_owned(), "by-name".to_owned()));
     assert_eq!(names(1), ("x y".to_owned(), "either".to_owned()));
+    assert_eq!(names(2), ("x".to_owned(), "by-name".to_owned()), "its items are parameters");
 }
 
 #[test]

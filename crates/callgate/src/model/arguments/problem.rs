@@ -5,12 +5,15 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::{CompiledInput, CompiledParam};
 use crate::wire::{shortened, strict_json};
 
 /// Maximum number of problems per error.
 const MAX_PROBLEMS: usize = 8;
 /// Maximum number of characters shown of a value.
 const MAX_SHOWN: usize = 60;
+/// Maximum number of parameters among which a similar name is looked for.
+const MAX_COMPARED: usize = 256;
 
 /// Arguments that do not match the input schema. The method did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,17 +35,19 @@ impl ArgumentsError {
         Self::one(format!("arguments: {}", strict_json::problem(&error)))
     }
 
-    pub(super) fn unknown(argument: &str) -> Self {
-        Self::one(format!("argument `{argument}` is not known"))
+    pub(super) fn gap(argument: &str) -> Self {
+        Self::one(format!(
+            "argument `{argument}` has no default and must be given when a later one is"
+        ))
     }
 
     /// Lists invalid arguments without details.
     pub(super) fn wrong<'a>(
         arguments: impl Iterator<Item = (&'a str, &'a Value)>,
-        is_optional: impl Fn(&str) -> bool,
+        input: &CompiledInput,
     ) -> Self {
         let problems_of = arguments.map(|(name, value)| {
-            let hint = null_hint(name, value, &is_optional);
+            let hint = null_hint(name, value, input);
             let found = show(value);
             format!("argument `{name}` does not match its schema, found {found}{hint}")
         });
@@ -55,15 +60,15 @@ impl ArgumentsError {
 
     pub(super) fn from_validation<'a>(
         errors: impl Iterator<Item = ValidationError<'a>>,
-        is_optional: impl Fn(&str) -> bool,
+        input: &CompiledInput,
     ) -> Self {
         let mut problems: Vec<String> = Vec::new();
         for error in errors.take(MAX_PROBLEMS) {
             let path = error.instance_path().as_str();
             let parameter = path.strip_prefix('/').filter(|name| !name.contains('/'));
             let name = parameter.map(|name| name.replace("~1", "/").replace("~0", "~"));
-            let hint = name.map_or("", |name| null_hint(&name, error.instance(), &is_optional));
-            let problem = describe(&error) + hint;
+            let hint = name.map_or("", |name| null_hint(&name, error.instance(), input));
+            let problem = describe(&error, &input.params) + hint;
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -73,12 +78,53 @@ impl ArgumentsError {
 }
 
 /// Hint for clients that send `null` for absent arguments.
-fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool) -> &'static str {
-    let is_meant = value.is_null() && is_optional(parameter);
+fn null_hint(parameter: &str, value: &Value, input: &CompiledInput) -> &'static str {
+    let is_meant = value.is_null() && !input.is_required(parameter);
     if is_meant { "; omit the argument, since null is not allowed" } else { "" }
 }
 
-fn describe(error: &ValidationError<'_>) -> String {
+/// Reports arguments that are not declared, with the similar parameters that are not given.
+pub(super) fn unknown<'a>(
+    arguments: impl Iterator<Item = &'a str>,
+    params: &[CompiledParam],
+    is_given: &dyn Fn(&str) -> bool,
+) -> String {
+    let names = arguments.take(MAX_PROBLEMS).map(|name| {
+        let params = params.iter().map(|param| param.name.as_str()).take(MAX_COMPARED);
+        let similar = most_similar(name, params.filter(|name| !is_given(name)));
+        let hint = similar.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"));
+        format!("`{}`{hint}", truncate(name))
+    });
+    format!("unknown argument {}", names.collect::<Vec<_>>().join(", "))
+}
+
+/// Returns the known name that is most likely meant, if one is similar enough.
+fn most_similar<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let letters = |name: &str| name.to_lowercase().chars().take(MAX_SHOWN).collect::<Vec<_>>();
+    let name = letters(name);
+    let most = (name.len() / 3).max(1).min(name.len().saturating_sub(1));
+    let distances = known.map(|known| (edit_distance(&name, &letters(known)), known));
+    let (_, nearest) = distances.filter(|(distance, _)| *distance <= most).min()?;
+    Some(nearest)
+}
+
+/// Returns the number of characters to insert, delete or replace.
+fn edit_distance(from: &[char], to: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (deleted, one) in from.iter().enumerate() {
+        let mut diagonal = deleted;
+        let mut left = deleted + 1;
+        for (above, other) in row.iter_mut().skip(1).zip(to) {
+            let replaced = diagonal + usize::from(one != other);
+            diagonal = *above;
+            left = replaced.min(diagonal + 1).min(left + 1);
+            *above = left;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+fn describe(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
     let at = dotted_path(error.instance_path().as_str());
     let found = show(error.instance());
     let expected = |what: &str| format!("argument `{at}`: expected {what}, found {found}");
@@ -90,14 +136,14 @@ fn describe(error: &ValidationError<'_>) -> String {
                 _ => format!("argument `{at}`: the property `{}` is missing", truncate(missing)),
             }
         }
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names =
-                unexpected.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", truncate(name)));
-            let names = names.collect::<Vec<_>>().join(", ");
-            match at.as_str() {
-                "" => format!("unknown argument {names}"),
-                _ => format!("argument `{at}`: unknown property {names}"),
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let names = unexpected.iter().map(String::as_str);
+            if at.is_empty() {
+                return unknown(names, params, &|name| error.instance().get(name).is_some());
             }
+            let names = names.take(MAX_PROBLEMS).map(|name| format!("`{}`", truncate(name)));
+            format!("argument `{at}`: unknown property {}", names.collect::<Vec<_>>().join(", "))
         }
         ValidationErrorKind::Type { kind: TypeKind::Single(one) } => expected(&one.to_string()),
         ValidationErrorKind::Type { kind: TypeKind::Multiple(several) } => {

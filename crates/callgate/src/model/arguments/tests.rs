@@ -68,6 +68,7 @@ fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
             "any": {},
         },
         "required": ["id"],
+        "additionalProperties": true,
         "$defs": {"note": {"type": ["string", "null"]}},
     });
     let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
@@ -111,7 +112,7 @@ fn missing_positional_argument_is_its_default_or_null_or_an_error() {
         "argument `c` has no default and must be given when a later one is"
     );
     assert_eq!(positional("{}").unwrap(), "[]");
-    assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "argument `e` is not known");
+    assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "unknown argument `e`");
     let with_null = sent(&gaps, r#"{"d":4}"#, ParamStyle::PositionalNull).unwrap();
     assert_eq!(with_null, r#"[{"x":[1]},null,null,4]"#);
     let either = |text| sent(&gaps, text, ParamStyle::Either).unwrap();
@@ -123,11 +124,123 @@ fn missing_positional_argument_is_its_default_or_null_or_an_error() {
 fn styles_are_read_by_their_names() {
     for style in ParamStyle::ALL {
         assert_eq!(style.as_str().parse::<ParamStyle>().unwrap(), style);
+        assert_eq!(serde_json::from_value::<ParamStyle>(json!(style.as_str())).unwrap(), style);
     }
     assert_eq!(
         "order".parse::<ParamStyle>().unwrap_err().to_string(),
         "params_by: expected one of `name`, `position`, `either`, `position-null`, found `order`"
     );
+}
+
+/// The shape of `suix_getOwnedObjects`: an optional cursor, which is not nullable, before a limit.
+fn paged() -> CompiledInput {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "address": {"type": "string"},
+            "cursor": {"$ref": "#/$defs/ObjectID"},
+            "limit": {"type": "integer"},
+        },
+        "required": ["address"],
+        "$defs": {"ObjectID": {"type": "string"}},
+    });
+    CompiledInput::compile(schema.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn absent_parameter_in_the_middle_is_omitted_by_name_or_null_by_position() {
+    let plan = paged();
+    let all = r#"{"address":"0x","cursor":"0x1","limit":5}"#;
+    let (gap, null) =
+        (r#"{"limit":5,"address":"0x"}"#, r#"{"address":"0x","cursor":null,"limit":5}"#);
+    for (style, arguments, expected) in [
+        (ParamStyle::Either, all, r#"["0x","0x1",5]"#),
+        (ParamStyle::Either, r#"{"address":"0x"}"#, r#"["0x"]"#),
+        (ParamStyle::Either, gap, r#"{"limit":5,"address":"0x"}"#),
+        (ParamStyle::Either, null, r#"{"address":"0x","limit":5}"#),
+        (ParamStyle::Either, r#"{"address":"0x","cursor":null}"#, r#"["0x"]"#),
+        (ParamStyle::PositionalNull, all, r#"["0x","0x1",5]"#),
+        (ParamStyle::PositionalNull, r#"{"address":"0x"}"#, r#"["0x"]"#),
+        (ParamStyle::PositionalNull, gap, r#"["0x",null,5]"#),
+        (ParamStyle::PositionalNull, null, r#"["0x",null,5]"#),
+    ] {
+        assert_eq!(sent(&plan, arguments, style).unwrap(), expected, "{style:?} {arguments}");
+    }
+    for style in [ParamStyle::Either, ParamStyle::PositionalNull] {
+        assert!(sent(&plan, r#"{"address":null}"#, style).is_err(), "required");
+    }
+    assert_eq!(
+        sent(&plan, gap, ParamStyle::Positional).unwrap_err(),
+        "argument `cursor` has no default and must be given when a later one is"
+    );
+    assert_eq!(plan.unsendable(), Some(("limit", "cursor")));
+}
+
+#[test]
+fn nullable_definition_is_null_by_position() {
+    let schema = json!({
+        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"allOf": [{}]}, "c": {"type": "integer"}},
+        "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    });
+    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    assert_eq!(sent(&plan, r#"{"c":1}"#, ParamStyle::Positional).unwrap(), "[null,null,1]");
+    assert_eq!(plan.unsendable(), None);
+}
+
+#[test]
+fn undeclared_argument_is_refused_in_every_style_with_a_suggestion() {
+    let closed = |schema: Value| CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let limit = || json!({"limit": {"type": "integer"}, "user_id": {"type": "integer"}});
+    let plans = [
+        plan(&[param("limit", "int").optional(), param("user_id", "int").optional()]),
+        closed(json!({"type": "object", "properties": limit()})),
+        closed(json!({"type": "object", "properties": limit(), "additionalProperties": false})),
+        // The errors of schemas with references are reported in another way.
+        closed(
+            json!({"properties": {"limit": {"$ref": "#/$defs/L"}, "user_id": {}}, "$defs": {"L": {}}}),
+        ),
+        closed(json!({"properties": limit(), "allOf": [{"properties": {"sort": {}}}]})),
+    ];
+    for plan in &plans {
+        for style in ParamStyle::ALL {
+            let refused = |text: &str| sent(plan, text, style).unwrap_err();
+            assert_eq!(refused(r#"{"lmit":1}"#), "unknown argument `lmit` (did you mean `limit`?)");
+            assert_eq!(
+                refused(r#"{"userId":1,"limit":2}"#),
+                "unknown argument `userId` (did you mean `user_id`?)"
+            );
+            assert_eq!(
+                refused(r#"{"limit":1,"limits":2,"x":3}"#),
+                "unknown argument `limits`, `x`"
+            );
+            assert!(sent(plan, r#"{"limit":1}"#, style).is_ok());
+        }
+    }
+    let [.., union] = &plans;
+    assert_eq!(sent(union, r#"{"sort":1}"#, ParamStyle::Either).unwrap(), r#"{"sort":1}"#);
+}
+
+#[test]
+fn undeclared_argument_is_sent_by_name_if_the_schema_allows_it() {
+    for more in [
+        json!({"additionalProperties": true}),
+        json!({"additionalProperties": {"type": "string"}}),
+        json!({"patternProperties": {"^ex": {}}}),
+        json!({"propertyNames": {"maxLength": 9}}),
+        json!({"required": ["extra"]}),
+    ] {
+        let mut schema = json!({"type": "object", "properties": {"limit": {}}});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+        let text = r#"{"limit":1,"extra":"x"}"#;
+        assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text, "{more}");
+        assert_eq!(sent(&plan, text, ParamStyle::Either).unwrap(), text, "{more}");
+        let by_position = sent(&plan, text, ParamStyle::Positional).unwrap_err();
+        assert_eq!(by_position, "unknown argument `extra`", "{more}");
+    }
+    // A schema without properties says nothing about them.
+    let any = CompiledInput::compile(br#"{"type":"object","properties":{}}"#).unwrap();
+    assert_eq!(sent(&any, r#"{"a":1}"#, ParamStyle::Named).unwrap(), r#"{"a":1}"#);
 }
 
 #[test]
@@ -177,6 +290,17 @@ fn items_of_a_rest_parameter_are_sent_as_parameters() {
     assert!(sent(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
     assert!(sent(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
     assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
+}
+
+#[test]
+fn items_of_a_variadic_parameter_are_sent_as_parameters() {
+    let plan = plan(&[param("sort", "string"), param("ids", "string[]").variadic()]);
+    let positional = |text| sent(&plan, text, ParamStyle::Positional).unwrap();
+    assert_eq!(positional(r#"{"ids":["a","b"],"sort":"up"}"#), r#"["up","a","b"]"#);
+    assert_eq!(positional(r#"{"sort":"up"}"#), r#"["up"]"#);
+    assert_eq!(positional(r#"["up","a","b"]"#), r#"["up","a","b"]"#);
+    let text = r#"{"sort":"up","ids":["a","b"]}"#;
+    assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text);
 }
 
 fn plan_of_one(name: &str, ty: &str) -> CompiledInput {
@@ -254,10 +378,8 @@ fn renamed_parameter_is_rejected_under_its_original_name() {
     for text in
         [r#"{"Transaction hash":5}"#, r#"{"Transaction_hash":"ok","Transaction hash":{"evil":1}}"#]
     {
-        assert_eq!(
-            sent(&plan, text, ParamStyle::Named).unwrap_err(),
-            "argument `Transaction hash` is not known"
-        );
+        let problem = sent(&plan, text, ParamStyle::Named).unwrap_err();
+        assert!(problem.starts_with("unknown argument `Transaction hash`"), "{problem}");
     }
 }
 
@@ -311,7 +433,7 @@ proptest! {
         let plan = user_get();
         let text = text.replace('a', "\"id_user\"");
         if let Ok(raw) = serde_json::from_str::<&RawValue>(&text) {
-            for style in [ParamStyle::Named, ParamStyle::Positional] {
+            for style in ParamStyle::ALL {
                 if let Ok(params) = plan.params(Some(raw), style) {
                     serde_json::from_str::<Value>(params.get()).unwrap();
                 }

@@ -38,6 +38,27 @@ const PLAIN_AT_ROOT: [&str; 8] = [
 const SCHEMAS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
 
+/// Keywords at the root that state which undeclared properties are allowed.
+const STATED: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "propertyNames"];
+
+/// Keywords at the root that can declare properties in other schemas.
+const APPLICATORS: [&str; 7] =
+    ["allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"];
+
+/// Returns the keyword that has to be `false` for an input schema to refuse undeclared arguments. Returns `None` if
+/// the schema states which it allows, or does not declare the arguments that it needs.
+pub(crate) fn closing_keyword(root: &Map<String, Value>) -> Option<&'static str> {
+    let properties = root.get("properties")?.as_object()?;
+    let is_declared = |name: &Value| name.as_str().is_some_and(|it| properties.contains_key(it));
+    let mut required = root.get("required").and_then(Value::as_array).into_iter().flatten();
+    let has = |keyword: &&str| root.contains_key(*keyword);
+    if properties.is_empty() || STATED.iter().any(has) || !required.all(is_declared) {
+        return None;
+    }
+    let is_plain = !APPLICATORS.iter().any(has);
+    Some(if is_plain { "additionalProperties" } else { "unevaluatedProperties" })
+}
+
 /// Normalises a nested schema.
 pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     repair(&mut schema);

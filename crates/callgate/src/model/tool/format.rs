@@ -53,6 +53,8 @@ pub(crate) struct ToolOffsets {
     pub(crate) input_end: u32,
     /// End of `,"outputSchema":…`, if present.
     pub(crate) output_end: u32,
+    /// Whether MCP formats have [`CLOSED`], since undeclared arguments are refused.
+    pub(crate) closes_input: bool,
 }
 
 /// Kind of a method's output schema.
@@ -69,6 +71,9 @@ pub(crate) enum OutputKind {
 }
 
 pub(super) const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
+
+/// End of an input schema that refuses undeclared arguments.
+const CLOSED: &[u8] = b",\"additionalProperties\":false}";
 
 impl ToolOffsets {
     pub(crate) fn input(&self) -> Range<usize> {
@@ -143,7 +148,13 @@ pub(crate) fn write(format: ToolFormat, name: &str, tool: RestTool<'_>, out: &mu
         out.extend_from_slice(tool.part(parts.name_end..parts.title_end));
     }
     out.extend_from_slice(tool.part(parts.title_end..parts.input_start));
-    out.extend_from_slice(tool.input());
+    match tool.input().strip_suffix(b"}") {
+        Some(open) if parts.closes_input => {
+            out.extend_from_slice(open);
+            out.extend_from_slice(CLOSED);
+        }
+        _ => out.extend_from_slice(tool.input()),
+    }
     let output = match (format, tool.output) {
         (ToolFormat::AnyOutput, _) | (ToolFormat::ObjectOutput, OutputKind::Object) => {
             tool.output().map(Cow::Borrowed)

@@ -32,7 +32,7 @@ const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct ForwardOptions {
     pub(crate) target: Target,
-    pub(crate) style: ParamStyle,
+    pub(crate) style: Option<ParamStyle>,
     /// JSON values, separated by commas.
     pub(crate) first_params: SecretJson,
     /// `,"name":value` for each member.
@@ -174,7 +174,7 @@ impl ForwardOptions {
     pub fn new(target: Target) -> Self {
         Self {
             target,
-            style: ParamStyle::Named,
+            style: None,
             first_params: SecretJson::default(),
             members: SecretJson::default(),
             member_names: Vec::new(),
@@ -204,7 +204,7 @@ impl ForwardOptions {
 
     /// Sets the style of parameters.
     pub fn params(mut self, style: ParamStyle) -> Self {
-        self.style = style;
+        self.style = Some(style);
         self
     }
 
@@ -334,8 +334,9 @@ impl ForwardOptions {
             || matches!(self.credential_location(), Some(CredentialLocation::Header(_)));
         let conflicts = [
             (
-                matches!(self.style, ParamStyle::Named | ParamStyle::Either) && has_first_params,
-                "first parameters need positional parameters",
+                matches!(self.style, None | Some(ParamStyle::Named | ParamStyle::Either))
+                    && has_first_params,
+                "first parameters need `params = \"position\"` or `\"position-null\"`",
             ),
             (
                 is_websocket && has_headers_of_callers,

@@ -22,11 +22,13 @@ pub struct MethodDefinition {
     id: &'static str,
     method: Result<Method, DefinitionError>,
     annotations: Map<String, Value>,
+    allows_unknown_arguments: bool,
 }
 
 impl MethodDefinition {
     pub fn new(id: &'static str) -> Self {
-        Self { id, method: id.parse().map(Method::new), annotations: Map::new() }
+        let method = id.parse().map(Method::new);
+        Self { id, method, annotations: Map::new(), allows_unknown_arguments: false }
     }
 
     fn with(mut self, change: impl FnOnce(Method) -> Method) -> Self {
@@ -65,6 +67,11 @@ impl MethodDefinition {
         self
     }
 
+    #[must_use]
+    pub fn allow_unknown_arguments(self) -> Self {
+        Self { allows_unknown_arguments: true, ..self }
+    }
+
     /// Sets the function, whose arguments are the fields of `A`.
     pub fn run<A, R, F, Fut>(self, function: F) -> MethodFunction
     where
@@ -73,9 +80,16 @@ impl MethodDefinition {
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
-        let Self { id, method, annotations } = self;
+        let Self { id, method, annotations, allows_unknown_arguments } = self;
         let method = method.and_then(|method| {
-            let (check, advertised) = of_rust::input::<A>();
+            let (mut check, mut advertised) = of_rust::input::<A>();
+            if allows_unknown_arguments {
+                for root in
+                    [&mut check, &mut advertised].into_iter().filter_map(Value::as_object_mut)
+                {
+                    root.insert("additionalProperties".to_owned(), Value::Bool(true));
+                }
+            }
             let method = method.annotations(annotations).input_schemas(check, advertised)?;
             match R::output_schema()? {
                 Some(schema) => method.output_schema(schema),

@@ -49,7 +49,11 @@ async fn deep_and_wide_arguments_are_errors_and_no_panic() {
     let reply = app.post("", "/mcp/tools/invoke", deep).await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
     let wide: Vec<String> = (0..20_000).map(|n| format!("\"k{n}\":{n}")).collect();
-    let wide = format!(r#"{{"name":"open.echo","arguments":{{"value":1,{}}}}}"#, wide.join(","));
+    let wide = wide.join(",");
+    let undeclared = format!(r#"{{"name":"open.echo","arguments":{{"value":1,{wide}}}}}"#);
+    let reply = app.post("", "/mcp/tools/invoke", undeclared).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    let wide = format!(r#"{{"name":"open.echo","arguments":{{"value":{{{wide}}}}}}}"#);
     assert_eq!(app.post("", "/mcp/tools/invoke", wide).await.status, StatusCode::OK);
 }
 

@@ -177,6 +177,36 @@ async fn an_authenticator_sets_the_caller() {
 }
 
 #[tokio::test]
+async fn undeclared_arguments_are_refused_unless_the_method_allows_them() {
+    #[method(read_only)]
+    fn strict(#[default(1)] limit: u32) -> u32 {
+        limit
+    }
+    #[method(read_only, allow_unknown_arguments)]
+    fn lenient(#[default(1)] limit: u32) -> u32 {
+        limit
+    }
+    #[method(read_only, allow_unknown_arguments)]
+    fn empty() -> u32 {
+        7
+    }
+    let gateway = Callgate::builder().methods(methods![strict, lenient, empty]).build().unwrap();
+    let caller = gateway.as_caller(anonymous());
+    let refused = caller.call("strict", json!({"limt": 3})).await.unwrap_err().to_string();
+    assert!(refused.contains("unknown argument `limt` (did you mean `limit`?)"), "{refused}");
+    assert_eq!(caller.call("lenient", json!({"limt": 3})).await.unwrap(), json!(1));
+    assert_eq!(caller.call("empty", json!({"limt": 3})).await.unwrap(), json!(7));
+    // Over MCP, the schema says so.
+    for revision in ["2025-03-26", "2025-11-25", "2026-07-28"] {
+        let listed = ask(&gateway, &anonymous(), revision, "tools/list", json!({})).await;
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        let stated = tools.iter().map(|tool| &tool["inputSchema"]["additionalProperties"]);
+        assert_eq!(stated.collect::<Vec<_>>(), [&json!(true), &json!(true), &json!(false)]);
+    }
+}
+
+#[tokio::test]
 async fn all_endpoints_are_served() {
     let gateway = gateway();
     let listed = ask(&gateway, &anonymous(), "2025-11-25", "tools/list", json!({})).await;

@@ -125,7 +125,8 @@ impl Forward {
 
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, MethodListError> {
         let text = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
-        let params = if self.options.style == ParamStyle::Named { "{}" } else { "[]" };
+        let is_named = matches!(self.options.style, None | Some(ParamStyle::Named));
+        let params = if is_named { "{}" } else { "[]" };
         let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
         let call = Call {
             id: &text,
