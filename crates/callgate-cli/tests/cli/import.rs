@@ -223,7 +223,9 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
     let all = document(&json!([reading("pet.get", "A."), reading("pet.list", "B.")]));
     let said = dir.import(&all, &[]);
     assert!(
-        said.contains("refused  pet.get: upstream `zoo` has a method of that name\n"),
+        said.contains(
+            "refused  pet.get: upstream `zoo` has a method of that name; import one of them"
+        ),
         "{said}"
     );
     assert!(said.contains("kept     pet.list: title, changed by hand\n"), "{said}");
