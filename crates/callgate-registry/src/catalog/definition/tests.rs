@@ -1,5 +1,5 @@
 use callgate::catalog::{Catalog, CatalogBuilder};
-use callgate::model::{Prefix, Types};
+use callgate::model::{Finding, Prefix, Types};
 use serde_json::json;
 
 use super::*;
@@ -170,6 +170,36 @@ fn texts_safety_and_annotations_are_the_rows() {
     insta::assert_json_snapshot!(tool(&full));
     let empty = MethodRow { annotations: some("[]"), title: some(" "), ..row() };
     assert!(tool(&empty).get("title").is_none());
+}
+
+#[test]
+fn a_guess_and_the_check_of_arguments_are_marked_in_the_row() {
+    let guess = MethodRow { safety: some("guessed_read_only"), ..row() };
+    assert_eq!(tool(&guess)["annotations"]["readOnlyHint"], true);
+    let catalog_of_guess = catalog(&guess).unwrap();
+    assert_eq!(catalog_of_guess.entries()[0].findings(), [Finding::GuessedSafety]);
+    let annotations = r#"{"checkArguments": false, "tags": ["a"]}"#;
+    let unchecked = MethodRow { annotations: some(annotations), ..row() };
+    assert_eq!(
+        tool(&unchecked)["annotations"],
+        json!({"readOnlyHint": false, "destructiveHint": true, "tags": ["a"]})
+    );
+    for (wrong, problem) in [
+        (
+            MethodRow { safety: some("guessed"), ..row() },
+            "safety: expected `read_only` or `destructive`, found `guessed`",
+        ),
+        (
+            MethodRow { safety: some("guessed_often"), ..row() },
+            "safety: expected `read_only` or `destructive`, found `often`",
+        ),
+        (
+            MethodRow { annotations: some(r#"{"checkArguments": "no"}"#), ..row() },
+            "annotations: `checkArguments`: expected a boolean, found `\"no\"`",
+        ),
+    ] {
+        assert_eq!(catalog(&wrong).unwrap_err().to_string(), problem);
+    }
 }
 
 #[test]
