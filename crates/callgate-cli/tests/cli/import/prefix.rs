@@ -48,7 +48,7 @@ fn two_services_with_the_same_methods_share_a_registry() {
     assert!(shown.starts_with("test.pet.get, on upstream `test` as `pet.get`\n"), "{shown}");
     dir.ok(&["user", "add", "ada"]);
     dir.ok(&["grant", "set", "--user", "ada", "pets", "execute"]);
-    for (id, network) in [("pet.get", "\"main\"\n"), ("test.pet.get", "\"test\"\n")] {
+    for (id, network) in [("pet.get", "main\n"), ("test.pet.get", "test\n")] {
         assert_eq!(dir.ok(&["call", id, "--user", "ada"]), network);
     }
     // What one network no longer has is hidden there only.
