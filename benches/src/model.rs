@@ -85,6 +85,7 @@ impl Tool {
         schema.insert("type".to_owned(), "object".into());
         schema.insert("properties".to_owned(), properties.into());
         schema.insert("required".to_owned(), required.into());
+        schema.insert("additionalProperties".to_owned(), false.into());
         schema
     }
 

@@ -244,7 +244,7 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
 #[test]
 fn a_registry_of_an_older_version_is_refused() {
     let dir = registry();
-    dir.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
-    insta::assert_debug_snapshot!(dir.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: copy it to a database of another kind with the build that created it (`callgate registry copy`), and from there to a new file with this one; an export contains methods only\n""#);
-    insta::assert_debug_snapshot!(dir.run(&["migrate"]).failure().1, @r#""callgate: cannot migrate the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: copy it to a database of another kind with the build that created it (`callgate registry copy`), and from there to a new file with this one; an export contains methods only\n""#);
+    dir.sql("callgate.db", "UPDATE callgate_migrations SET name = 'registry'");
+    insta::assert_debug_snapshot!(dir.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: create it anew: `callgate export > methods.json` with the build that created it; then, with another file or an empty database, `callgate migrate` and `callgate import manifest methods.json`, and add users, grants and tokens again\n""#);
+    insta::assert_debug_snapshot!(dir.run(&["migrate"]).failure().1, @r#""callgate: cannot migrate the registry `sqlite:callgate.db`: the registry was created by a build from before the first release\nhint: create it anew: `callgate export > methods.json` with the build that created it; then, with another file or an empty database, `callgate migrate` and `callgate import manifest methods.json`, and add users, grants and tokens again\n""#);
 }

@@ -26,11 +26,13 @@ const CALLERS: usize = 4;
 
 /// What an agent may be told of a service that is gone, by the words behind "The service behind this
 /// tool".
-const GONE: [&str; 4] = [
+const GONE: [&str; 5] = [
     "cannot be reached. Nothing was run",
     "cannot be reached, and calls to it are suspended for some seconds. Nothing was run",
     "closed the connection without a response",
     "closed the connection in the middle of its response",
+    // PHP's server closes the connection at the end of a response, and was killed after the headers.
+    "responded without a body (HTTP 200)",
 ];
 
 /// A directory with a registry and this configuration.

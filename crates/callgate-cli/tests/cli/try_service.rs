@@ -204,7 +204,7 @@ fn the_printed_commands_have_the_credentials() {
 /// A service behind HTTP Basic that has one method, and fails to run it.
 fn behind_basic() -> FakeService {
     FakeService::start(|seen| {
-        // ada:s3cret
+        // The user and the password in Base64.
         if seen.header("authorization") != Some("Basic YWRhOnMzY3JldA==") {
             return FakeResponse::empty(401).with("WWW-Authenticate", "Basic realm=\"jsonrpc\"");
         }

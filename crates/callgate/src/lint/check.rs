@@ -246,7 +246,12 @@ pub(super) fn named(names: &[&str]) -> String {
 /// Finds lists of types, and parameters without a type, that could not be rewritten.
 fn single_types(schema: &Value) -> Option<String> {
     let mut untyped = Vec::new();
-    for_each_schema(schema, &mut |map| untyped.extend(untyped_properties(map)));
+    for_each_schema(schema, &mut |map| {
+        // Conditions such as `if` have properties without a type, which clients do not convert.
+        if map.contains_key("type") {
+            untyped.extend(untyped_properties(map));
+        }
+    });
     let advice = "with which some frameworks fail to load the tool, or all tools";
     if untyped.is_empty() {
         let problem = format!("a list in `type`, {advice}; use `anyOf`");

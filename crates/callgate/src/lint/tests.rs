@@ -133,6 +133,7 @@ fn types_that_frameworks_do_not_support_are_errors() {
         json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
         json!({"type": "array", "items": {}}),
         json!({"$ref": "#/$defs/A"}),
+        json!({"type": "object", "if": {"properties": {"b": {"not": {"type": "string"}}}}}),
     ] {
         assert!(!told(property(schema.clone())), "{schema}");
     }

@@ -50,6 +50,7 @@ fn its_errors_reach_the_agent() {
 fn a_call_without_an_answer_ends_after_the_timeout() {
     let anvil = servers::anvil();
     let dir = imported(&anvil, "timeout_seconds = 1\n");
+    dir.ok(&["method", "set", "eth_chainId", "--read-only"]);
     let server = dir.serve(&[]);
     anvil.suspend();
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));

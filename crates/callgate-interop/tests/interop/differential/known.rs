@@ -36,8 +36,13 @@ pub(crate) const DIFFERENCES: &[Known] = &[
     ),
     (
         "pages of other origins",
-        |it| it.callgate.is_nothing(403) && it.case.mutation.starts_with("Origin"),
+        |it| it.callgate.is_error(403, -32600) && it.case.mutation.starts_with("Origin"),
         "Callgate replies 403 to a foreign `Origin`; rmcp only checks it if configured.",
+    ),
+    (
+        "refused requests",
+        |it| it.callgate.is_error(403, -32600) && it.rmcp.is_nothing(403),
+        "Callgate refuses a request with a JSON-RPC error, which clients show; rmcp with a text.",
     ),
     (
         "batches",

@@ -265,12 +265,12 @@ fn a_login_that_cannot_work_is_refused() {
         told.push_str(&Forward::new("shop", options.unwrap()).unwrap_err().to_string());
         told.push('\n');
     }
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(told, @r#"
     `login` needs `method`, `path`, or the `header` that the service sends
     `login` cannot be used with WebSocket: a connection keeps its session
     `path` of `login` must be a path such as `/login`
     `login` sends a header that `headers`, or `basic_user`, sets too
     `login` and `oauth` cannot be combined
-    first parameters need positional parameters
-    ");
+    first parameters need `params = "position"` or `"position-null"`
+    "#);
 }
