@@ -87,6 +87,15 @@ async fn a_request_that_the_service_discarded_is_sent_again() {
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": 7}));
     assert_eq!((fake.log.requests().len(), app.retries()), (2, 1));
 
+    // A reply that only contains the message is that of a method that may have run.
+    let run = FakeService::start(|seen| {
+        let message = "saved, but failed to send `Work queue depth exceeded`";
+        seen.error(500, json!({"code": -1, "message": message}))
+    })
+    .await;
+    App::new(&run.url("/rpc")).invoke("order.delete", json!({"id": 1})).await;
+    assert_eq!(run.log.requests().len(), 1);
+
     let full =
         FakeService::start(|_| FakeResponse::text(503, "text/html", "Work queue depth exceeded"))
             .await;

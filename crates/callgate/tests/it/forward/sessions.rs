@@ -120,6 +120,22 @@ async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
 }
 
 /// A service with a token, and a method that must be called without it.
+#[tokio::test]
+async fn an_error_of_a_method_is_not_taken_for_a_refused_session() {
+    let fake = FakeService::start(|seen| match seen.method() {
+        "auth.login" => reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "session=1"),
+        _ => {
+            let message = "You are not authorized to delete item 7";
+            reply(seen, &Value::Null, &json!({"message": message, "code": 1}))
+        }
+    })
+    .await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!(["x"])));
+    let (text, _) = app.text("order_delete", json!({"id": 1})).await;
+    assert_eq!(text, "You are not authorized to delete item 7");
+    assert_eq!(fake.log.requests().len(), 2, "the method ran once");
+}
+
 async fn zabbix() -> FakeService {
     FakeService::start(|seen| {
         let refused = |data: &str| {

@@ -16,8 +16,8 @@ use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::auth::redact::{Secrets, add_strings};
 use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
 use crate::upstream::forward::{
-    CredentialLocation, Failure, ForwardOptions, OptionError, RequestId, SecretJson, ServiceClient,
-    ServiceResponse,
+    Authentication, CredentialLocation, Failure, ForwardOptions, OptionError, RequestId,
+    SecretJson, ServiceClient, ServiceResponse,
 };
 use crate::wire::jsonrpc::RpcError;
 
@@ -27,15 +27,11 @@ const MAX_BACKOFF: Duration = Duration::from_mins(5);
 /// Maximum size of the response to a login in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
 
-/// Texts of errors that mean that there is no session, or that it has ended.
-const REFUSALS: [&str; 6] = [
-    "not authenticated",
-    "not authorised",
-    "not authorized",
-    "session terminated",
-    "session expired",
-    "session has expired",
-];
+/// Texts of errors that mean that there is no session. A longer text may be the error of a method that has run.
+const NO_SESSION: [&str; 3] = ["not authenticated", "not authorised", "not authorized"];
+
+/// Beginnings of errors that mean that the session has ended.
+const SESSION_ENDED: [&str; 3] = ["session terminated", "session expired", "session has expired"];
 
 /// How to log in to a service. `Debug` shows no secrets.
 ///
@@ -143,6 +139,8 @@ pub(crate) struct Sessions {
     uri: Option<Uri>,
     /// Headers of the login.
     headers: HeaderMap,
+    /// Secrets of the login.
+    secrets: Secrets,
     state: Mutex<SessionState>,
     /// Locked during a login, which other calls wait for.
     logging_in: tokio::sync::Mutex<()>,
@@ -163,12 +161,16 @@ impl Sessions {
         client: &ServiceClient,
     ) -> Option<Self> {
         let login = options.login.clone()?;
+        let mut secrets = Vec::new();
+        add_strings(&login.params, &mut secrets);
+        let configured = Secrets::of(options, &options.headers, &Authentication::default());
         let target = login.path.as_ref().and_then(|path| options.target.with_path(path).ok());
         Some(Self {
             upstream: upstream.to_owned(),
             client: client.clone(),
             uri: target.map(|target| target.uri().clone()),
             headers: options.headers.clone(),
+            secrets: configured.with(secrets),
             state: Mutex::default(),
             logging_in: tokio::sync::Mutex::default(),
             login,
@@ -207,9 +209,12 @@ impl Sessions {
 
     fn is_refusal(&self, error: &RpcError) -> bool {
         let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let text = format!("{} {data}", error.message).to_lowercase();
-        let refusals = self.login.refusals.iter().map(String::as_str).chain(REFUSALS);
-        refusals.into_iter().any(|refusal| text.contains(refusal))
+        [error.message.as_str(), data].iter().any(|text| {
+            let text = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+            NO_SESSION.contains(&text.as_str())
+                || SESSION_ENDED.iter().any(|start| text.starts_with(start))
+                || self.login.refusals.iter().any(|refusal| text.contains(refusal))
+        })
     }
 
     /// Returns a session in place of one that the service refused, or `None` if it was renewed recently.
@@ -300,23 +305,17 @@ impl Sessions {
 
     /// Converts the failure of a login. Connection errors are those of the service.
     fn login_failure(&self, failure: Failure) -> Failure {
-        let failure = failure.redacted(|| self.secrets());
+        let failure = failure.redacted(|| self.secrets.clone());
         Failure::NoSession(match failure {
             failure @ (Failure::Send(_) | Failure::TimedOut(_)) => return failure,
             Failure::Error(error) | Failure::Denied(error) => {
                 let data = error.data.as_ref().and_then(Value::as_str);
                 let text = data.map_or_else(String::new, |data| format!(" {data}"));
-                let text = crate::wire::shortened(format!(": {}{text}", error.message));
-                LoginError::Refused(self.secrets().redact(&text))
+                let text = self.secrets.redact(&format!(": {}{text}", error.message));
+                LoginError::Refused(crate::wire::shortened(text))
             }
             failure => LoginError::Failed(failure.to_string()),
         })
-    }
-
-    fn secrets(&self) -> Secrets {
-        let mut secrets = Vec::new();
-        add_strings(&self.login.params, &mut secrets);
-        Secrets::new(secrets)
     }
 
     fn session_of(

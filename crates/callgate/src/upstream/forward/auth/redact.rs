@@ -1,5 +1,7 @@
 //! Removes the secrets of a request from messages of the service.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{COOKIE, HeaderMap};
@@ -13,7 +15,14 @@ const MIN_LENGTH: usize = 4;
 
 /// The secrets of a request, in each form in which a service may repeat them; the longest first, since a secret can
 /// contain another.
+#[derive(Clone)]
 pub(crate) struct Secrets(Vec<String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets(…)")
+    }
+}
 
 impl Secrets {
     pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
@@ -58,6 +67,11 @@ impl Secrets {
             }
         }
         Self::new(secrets)
+    }
+
+    /// Adds other secrets.
+    pub(crate) fn with(self, others: impl IntoIterator<Item = String>) -> Self {
+        Self::new(self.0.into_iter().chain(others))
     }
 
     pub(crate) fn redact(&self, text: &str) -> String {

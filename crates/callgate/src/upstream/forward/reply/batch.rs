@@ -41,9 +41,7 @@ impl ServiceResponse {
                 // After HTTP 5xx, calls may have run.
                 let may_have_run = self.status.is_server_error();
                 let error = rpc_error(error);
-                if is_list_error(&error.message)
-                    || is_about_batch(&error) && !is_about_rights && !may_have_run
-                {
+                if is_about_batch(&error) && !is_about_rights && !may_have_run {
                     BatchReply::Rejected
                 } else {
                     BatchReply::ForAll
@@ -51,9 +49,7 @@ impl ServiceResponse {
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
             // Electrum responds so to a request that is not an object.
-            Err(_) if body.eq_ignore_ascii_case("invalid request") || is_list_error(body) => {
-                BatchReply::Rejected
-            }
+            Err(_) if body.eq_ignore_ascii_case("invalid request") => BatchReply::Rejected,
             // Some services reply to the first request only.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
@@ -119,6 +115,9 @@ impl<'a> Replies<'a> {
     }
 }
 
+/// Error of Deluge about a list where it expects an object.
+const DELUGE_ERROR: &str = "TypeError: list indices must be integers or slices, not str";
+
 /// Phrases in errors about unsupported or too large batches.
 const BATCH_ERRORS: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
@@ -127,13 +126,8 @@ const BATCH_ERRORS: [&str; 7] =
 fn is_about_batch(error: &RpcError) -> bool {
     let message = error.message.to_ascii_lowercase();
     matches!(error.code, PARSE_ERROR | INVALID_REQUEST)
+        || error.message == DELUGE_ERROR
         || message.contains("batch") && BATCH_ERRORS.iter().any(|phrase| message.contains(phrase))
-}
-
-/// Returns `true` for a message of Python about a list where an object was expected, as Deluge sends it.
-fn is_list_error(message: &str) -> bool {
-    message.contains("list indices must be integers")
-        || message.contains("'list' object has no attribute")
 }
 
 /// Returns `true` for statuses of services that cannot parse a batch.

@@ -165,8 +165,10 @@ impl UnexpectedResponse {
     }
 }
 
+/// Returns `true` if the body is a message that the service sends in place of running a method. A body that only
+/// contains it may be the reply of a method that has run.
 pub(super) fn says_queue_full(body: &str) -> bool {
-    QUEUE_MESSAGES.iter().any(|message| body.contains(message))
+    QUEUE_MESSAGES.contains(&body.trim())
 }
 
 const LOOK: &str = "{again} An administrator should check its URL.";
