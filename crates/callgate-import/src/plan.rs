@@ -201,7 +201,10 @@ impl Plan {
             Some(SourceParams::Style(style)) => Some(style.as_str().to_owned()),
             Some(SourceParams::Described) => None,
             None => {
-                let mut notes = registry.written.values().filter(|note| note.source == source.name);
+                // Sources of several upstreams can have the same name.
+                let mut notes = registry.written.values().filter(|note| {
+                    note.source == source.name && source.upstreams.contains(&note.upstream)
+                });
                 let style = notes.find_map(|note| Written::parse(note).source_params_by);
                 self.notes.extend(style.as_ref().map(|style| {
                     format!(

@@ -68,6 +68,7 @@ impl Loader {
             Event::Alias(anchor) => {
                 let value = self.anchors.get(&anchor).cloned();
                 let value = value.context("the alias refers to a value that contains it")?;
+                self.check_depth(depth(&value))?;
                 self.spend(&value)?;
                 self.add(value, 0)
             }
@@ -80,8 +81,15 @@ impl Loader {
     }
 
     fn begin(&mut self, container: Container, anchor: usize) -> anyhow::Result<()> {
-        ensure!(self.open.len() < MAX_DEPTH, "more than {MAX_DEPTH} nested lists and mappings");
+        self.check_depth(1)?;
         self.open.push((container, anchor));
+        Ok(())
+    }
+
+    /// Checks that a value of this depth can be added.
+    fn check_depth(&self, depth: usize) -> anyhow::Result<()> {
+        let is_allowed = self.open.len() + depth <= MAX_DEPTH;
+        ensure!(is_allowed, "more than {MAX_DEPTH} nested lists and mappings");
         Ok(())
     }
 
@@ -112,6 +120,15 @@ impl Loader {
         })?;
         self.bytes_left -= bytes;
         Ok(())
+    }
+}
+
+/// Returns the number of nested lists and mappings, at most [`MAX_DEPTH`].
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 
@@ -198,7 +215,10 @@ mod tests {
             let aliases = vec![format!("*a{}", n - 1); 10].join(", ");
             format!("{text}a{n}: &a{n} [{aliases}]\n")
         });
+        let brackets = |inner: &str| format!("{}{inner}{}", "[".repeat(100), "]".repeat(100));
+        let tower = format!("a: &a {}\nb: &b {}\n", brackets("1"), brackets("*a"));
         for (text, reason) in [
+            (&*tower, "line 2: more than 128 nested lists and mappings"),
             (&*bomb, "the aliases stand for more than 67108864 bytes"),
             (&"[".repeat(100_000), "recursion limit exceeded"),
             (&"- ".repeat(200), "line 1: more than 128 nested lists and mappings"),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use callgate::internal::json_bytes;
 use callgate::model::ParamStyle;
-use callgate_registry::MethodRow;
+use callgate_registry::{CHECK_ARGUMENTS, MethodRow};
 use serde_json::{Map, Value, json};
 
 use super::bundle::Bundle;
@@ -208,6 +208,8 @@ impl<'a> Reader<'a> {
     fn annotations(&self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
         let own = method.get("x-annotations").and_then(Value::as_object);
         let mut annotations = own.cloned().unwrap_or_default();
+        // Only people turn the check of arguments off.
+        annotations.shift_remove(CHECK_ARGUMENTS);
         let tags: Vec<&str> =
             self.each(method, "tags").filter_map(|tag| text(tag, "name")).collect();
         let bytes: usize = tags.iter().map(|tag| tag.len()).sum();
