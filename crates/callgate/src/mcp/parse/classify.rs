@@ -72,8 +72,14 @@ pub(crate) enum Route<'a> {
 impl Route<'_> {
     /// Returns `true` if the response depends on the caller's tools.
     pub(crate) fn is_about_tools(&self) -> bool {
-        const METHODS: [&str; 4] =
-            ["tools/list", "tools/call", "resources/read", "subscriptions/listen"];
+        const METHODS: [&str; 6] = [
+            "initialize",
+            "server/discover",
+            "tools/list",
+            "tools/call",
+            "resources/read",
+            "subscriptions/listen",
+        ];
         let of_message = |message: &Message<'_>| matches!(message, Message::Request(it) if METHODS.contains(&it.method.as_ref()));
         match self {
             Self::Modern(request) => METHODS.contains(&request.method.as_ref()),
