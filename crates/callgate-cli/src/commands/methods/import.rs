@@ -61,7 +61,7 @@ pub(crate) async fn run(
     let options = given.to_import();
     if let Some(review) = given.review {
         let guesses = callgate_import::review(&source, &store, &options).await?;
-        print_guesses(&guesses, printer);
+        print_guesses(&guesses, review, printer);
         if review == Review::List {
             return Ok(());
         }
@@ -83,7 +83,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-fn print_guesses(guesses: &[Guess], printer: &mut Printer) {
+fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
     if guesses.is_empty() {
         return printer.talk("no safety is a guess");
     }
@@ -93,10 +93,13 @@ fn print_guesses(guesses: &[Guess], printer: &mut Printer) {
     };
     let rows: Vec<Vec<String>> = guesses.iter().map(row).collect();
     printer.table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
-    printer.talk(
-        "note: `--review=approve` declares these guesses; `callgate method set ID` with `--read-only` or \
-         `--destructive` declares another safety",
-    );
+    let action = match review {
+        Review::List => "`--review=approve` declares these guesses",
+        Review::Approve => "these guesses are declared now",
+    };
+    printer.talk(format_args!(
+        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety"
+    ));
 }
 
 /// Repeats an import until the program is stopped. The change with the digest `last` is not printed again.

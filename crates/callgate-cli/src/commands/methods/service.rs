@@ -3,7 +3,7 @@
 //! The credentials of an upstream are sent only to the upstream's own URL. Others come from variables and
 //! files that the command line names, so that no secret is on it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use callgate::forward::{ForwardLimits, ForwardOptions, Target};
@@ -71,6 +71,12 @@ impl BasicOptions {
     }
 }
 
+/// Returns the path from the root: the printed commands are run in another directory.
+fn absolute(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::path::absolute(path).as_deref().unwrap_or(path).to_string_lossy().into_owned()
+}
+
 fn name_and_place(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, place)) if !name.is_empty() && !place.is_empty() => {
@@ -108,10 +114,11 @@ impl ServiceOptions {
         Ok(options)
     }
 
-    /// Returns the options as keys of an upstream.
+    /// Returns the options as keys of an upstream, with absolute paths.
     fn keys(&self, url: &str) -> Map<String, Value> {
         let env = self.header_env.iter().map(|(name, place)| (name, json!({"env": place})));
-        let file = self.header_file.iter().map(|(name, place)| (name, json!({"file": place})));
+        let file =
+            self.header_file.iter().map(|(name, place)| (name, json!({"file": absolute(place)})));
         let headers: Map<String, Value> =
             env.chain(file).map(|(name, place)| (name.clone(), place)).collect();
         let first: Vec<Value> =
@@ -121,12 +128,17 @@ impl ServiceOptions {
             keys.insert("headers".to_owned(), headers.into());
         }
         if !first.is_empty() {
-            keys.insert("params".to_owned(), "positional".into());
+            keys.insert("params".to_owned(), "position".into());
             keys.insert("first_params".to_owned(), first.into());
         }
         let basic = self.basic.keys().into_iter().flatten();
-        keys.extend(basic.map(|(key, value)| (key.to_owned(), value)));
-        keys.extend(self.ca_file.iter().map(|path| ("ca_file".to_owned(), json!(path))));
+        keys.extend(basic.map(|(key, mut value)| {
+            if let Some(Value::String(file)) = value.get_mut("file") {
+                *file = absolute(&*file);
+            }
+            (key.to_owned(), value)
+        }));
+        keys.extend(self.ca_file.iter().map(|path| ("ca_file".to_owned(), absolute(path).into())));
         keys
     }
 
