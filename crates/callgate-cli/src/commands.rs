@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use callgate::Caller;
 use callgate::forward::wait_for_token_requests;
 use callgate::model::{LOCAL, Prefix};
-use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
+use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access, wait_for_closed_files};
 
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
 use crate::config::{Config, exposed_password};
@@ -22,6 +22,9 @@ pub(crate) use methods::{BasicOptions, ServiceOptions};
 
 /// Maximum time to wait at the end for token requests that are under way.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
+
+/// Maximum time to wait at the end for the connections of a registry in a file to close.
+const CLOSED_FILES: Duration = Duration::from_secs(2);
 
 /// Runs a command. Commands without a registry do not read the configuration.
 pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
@@ -40,6 +43,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let result = runtime.block_on(async {
         let result = run_configured(&config, &cli.global, cli.command, printer).await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
+        wait_for_closed_files(CLOSED_FILES).await;
         result
     });
     // Does not wait for a read of standard input, which may never end.

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection,
     TypeInfo as _, ValueRef as _,
 };
+use tokio::sync::watch;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
@@ -24,6 +26,16 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum number of rows that are buffered by the reading thread.
 const ROWS_AHEAD: usize = 1024;
+
+/// Number of files whose connections are being closed.
+static CLOSING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Waits until the connections of files that are no longer used are closed, for at most `limit`. A process that exits
+/// earlier leaves the log of a file beside it.
+pub async fn wait_for_closed_files(limit: Duration) {
+    let mut count = CLOSING.subscribe();
+    let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
+}
 
 /// A database file with pooled connections.
 #[derive(Debug)]
@@ -69,6 +81,18 @@ pub(crate) async fn connect(
         .map_err(DatabaseError::from)?;
     let write_timeout = options.statement_timeout;
     Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), write_timeout }))
+}
+
+impl Drop for SqliteFile {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let pool = self.pool.clone();
+        CLOSING.send_modify(|count| *count += 1);
+        runtime.spawn(async move {
+            pool.close().await;
+            CLOSING.send_modify(|count| *count = count.saturating_sub(1));
+        });
+    }
 }
 
 /// Creates a file that other users cannot read, unless it exists. SQLite gives its log files the same mode.
