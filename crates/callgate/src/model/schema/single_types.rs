@@ -1,8 +1,10 @@
 //! Rewrites schemas so that each of them has one type.
 //!
 //! Some clients fail on a list in `type` and on a parameter without a type, and lose the tool or all tools of the
-//! server. Over MCP, a list is written as `anyOf` of single types, and a parameter of any type as `anyOf` of all. A
+//! server. Over MCP, a list is written as `anyOf` of single types, and a parameter without a type as `anyOf` of all. A
 //! value is valid for the rewritten schema exactly if it is valid for the original.
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
@@ -118,17 +120,13 @@ fn members(schema: &Schema) -> impl Iterator<Item = &Value> {
 /// Replaces a list of types by one type, or by `anyOf` of single types.
 fn split_types(schema: &mut Schema) {
     let listed = match schema.get("type") {
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        Some(Value::Array(names)) => distinct(names.iter().filter_map(Value::as_str)),
         Some(_) => return,
         None => types_of_values(schema).unwrap_or_default(),
     };
     let is_repeated = |kind: &str| kind == "integer" && listed.contains(&"number");
-    let mut types: Vec<String> = Vec::new();
-    for kind in listed.iter().filter(|kind| !is_repeated(kind) && has_values(schema, kind)) {
-        if !types.iter().any(|known| known == kind) {
-            types.push((*kind).to_owned());
-        }
-    }
+    let kept = listed.iter().filter(|kind| !is_repeated(kind) && has_values(schema, kind));
+    let types: Vec<String> = kept.map(|kind| (*kind).to_owned()).collect();
     let at = schema.keys().position(|keyword| keyword == "type").unwrap_or(0);
     match types.as_slice() {
         [] => {}
@@ -166,7 +164,18 @@ fn types_of_values(schema: &Schema) -> Option<Vec<&'static str>> {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    Some(values(schema)?.iter().map(types).collect())
+    Some(distinct(values(schema)?.iter().map(types)))
+}
+
+/// Returns the different types of a list, in its order.
+fn distinct<'a>(listed: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut types = Vec::new();
+    for kind in listed {
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    types
 }
 
 fn values(schema: &Schema) -> Option<&[Value]> {
@@ -250,27 +259,39 @@ fn type_members(schema: &mut Schema) {
                 (Some(kind), Value::Object(member)) => {
                     member.shift_insert(0, "type".to_owned(), kind.as_str().into());
                 }
-                (_, member) => allow_all_types(member),
+                (None, Value::Object(member)) if allows_any(member) => list_all_types(member),
+                _ => {}
             }
         }
     }
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().for_each(allow_all_types);
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    let untyped = properties.into_iter().flat_map(Map::values_mut).filter(|it| !is_typed(it));
+    for property in untyped.filter_map(Value::as_object_mut) {
+        // Properties of a condition such as `if`, which has no type, are no parameters.
+        if outer.is_some() || allows_any(property) {
+            list_all_types(property);
+        }
     }
 }
 
-/// Writes a schema that allows any value as a union of all types.
-fn allow_all_types(schema: &mut Value) {
-    let Value::Object(schema) = schema else { return };
+/// Returns `true` if a schema has no keyword that restricts values.
+fn allows_any(schema: &Schema) -> bool {
     let is_annotation =
         |keyword: &String| ANNOTATIONS.contains(&keyword.as_str()) || keyword.starts_with("x-");
-    if schema.keys().all(is_annotation) {
-        let types = ALL_TYPES.map(|kind| match kind {
-            "array" => json!({"type": kind, "items": {}}),
-            _ => json!({"type": kind}),
-        });
-        schema.shift_insert(0, "anyOf".to_owned(), types.into_iter().collect());
-    }
+    schema.keys().all(is_annotation)
+}
+
+/// Writes a schema without a type as a union of all types, beginning with those that it restricts.
+fn list_all_types(schema: &mut Schema) {
+    schema.entry("items").or_insert_with(|| json!({}));
+    let mut types = ALL_TYPES;
+    let is_restricted = |kind: &str| {
+        let mut keywords = keywords_of(kind).iter().filter(|keyword| **keyword != "items");
+        keywords.any(|keyword| schema.contains_key(*keyword))
+    };
+    types.sort_by_key(|kind| !is_restricted(kind));
+    schema.shift_insert(0, "type".to_owned(), json!(types));
+    split_types(schema);
 }
 
 /// Moves the members of nested unions to the outer one, since some clients support only one level.
@@ -287,7 +308,7 @@ fn flatten(schema: &mut Schema) {
 
 /// Returns the members of a union and of unions in it, with the first description of the latter.
 fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value>)> {
-    let (mut flat, mut description) = (Vec::new(), None);
+    let (mut flat, mut seen, mut description) = (Vec::new(), HashSet::new(), None);
     let mut is_any_of = outer == "anyOf";
     let mut is_nested = false;
     let mut waiting: Vec<&Value> = members.iter().rev().collect();
@@ -299,7 +320,7 @@ fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value
                 waiting.extend(inner.iter().rev());
                 description = description.or_else(|| member.get("description").cloned());
             }
-            None if is_any_of && flat.contains(member) => {}
+            None if is_any_of && !seen.insert(member) => {}
             None => flat.push(member.clone()),
         }
     }
@@ -380,6 +401,21 @@ mod tests {
         for (schema, expected) in cases {
             assert_eq!(rewritten(&schema).to_string(), expected.to_string(), "{schema}");
         }
+    }
+
+    #[test]
+    fn a_parameter_without_a_type_begins_with_the_types_that_it_restricts() {
+        let schema = json!({"type": "object", "properties": {
+            "payload": {"properties": {"a": {"type": "string"}}, "title": "Payload", "unknown": 1},
+        }});
+        let payload = json!({"anyOf": [
+            {"type": "object", "properties": {"a": {"type": "string"}}},
+            {"type": "string"}, {"type": "number"}, {"type": "boolean"},
+            {"type": "array", "items": {}}, {"type": "null"},
+        ], "title": "Payload", "unknown": 1});
+        assert_eq!(rewritten(&schema)["properties"]["payload"].to_string(), payload.to_string());
+        let condition = json!({"type": "object", "if": {"properties": {"b": {"minimum": 1}}}});
+        assert_eq!(single_types(&condition), None);
     }
 
     #[test]
