@@ -206,7 +206,7 @@ pub(crate) fn gateway_is_killed(program: Program, engine: Engine) -> ScenarioRes
     scenario.load.wait_until_served(&EACH, &ALL);
     scenario.listeners.wait_for_notifications();
     let revocation = Some(scenario.revoke());
-    let name = format!("a gateway on {} is killed", engine.name());
+    let name = format!("a server on {} is killed", engine.name());
     scenario.finish(name, Observations { faults, revocation, repaired, ready, isolated_at: None })
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn gateway_behind_nginx_is_killed(program: Program, engine: Engine) -
     let faults = vec![scenario.fault(FaultKind::GatewayDown(NGINX), ready)];
     scenario.load.wait_until_served(&[NGINX], &ALL);
     scenario.listeners.wait_for_notifications();
-    let name = format!("a gateway on {} is killed behind nginx", engine.name());
+    let name = format!("a server on {} is killed behind nginx", engine.name());
     let mut result = scenario.finish(
         name,
         Observations { faults, revocation: None, repaired, ready, isolated_at: None },
@@ -259,8 +259,8 @@ pub(crate) fn gateway_is_isolated(program: Program, engine: Engine, link: Link) 
     scenario.listeners.wait_for_notifications();
     let revocation = Some(Revocation { times, isolated: Some((ONE, isolated_at + GRACE)), polled });
     let name = match link {
-        Link::Blackhole => format!("a gateway receives nothing from {}", engine.name()),
-        Link::Reset | Link::Up => format!("a gateway is cut off from {}", engine.name()),
+        Link::Blackhole => format!("a server receives nothing from {}", engine.name()),
+        Link::Reset | Link::Up => format!("a server is cut off from {}", engine.name()),
     };
     scenario.finish(
         name,
