@@ -155,7 +155,7 @@ CREATE TABLE callgate_tokens (
 );
 CREATE INDEX callgate_tokens_name ON callgate_tokens (name);
 
--- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every gateway has read it by then. Signatures of older keys stay valid.
+-- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every server has read it by then. Signatures of older keys stay valid.
 CREATE TABLE callgate_keys (
     id          BIGINT IDENTITY(1, 1) NOT NULL,
     purpose     NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC messages. Gateways read the rows above the last number that they have read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. Servers read the rows above the last number that they have read. Deleted after a minute.
 CREATE TABLE callgate_messages (
     number    BIGINT NOT NULL,
     session   NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,

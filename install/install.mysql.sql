@@ -158,7 +158,7 @@ CREATE TABLE IF NOT EXISTS callgate_tokens (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every gateway has read it by then. Signatures of older keys stay valid.
+-- Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that every server has read it by then. Signatures of older keys stay valid.
 CREATE TABLE IF NOT EXISTS callgate_keys (
     id          BIGINT NOT NULL AUTO_INCREMENT,
     purpose     VARCHAR(255) NOT NULL,
@@ -184,7 +184,7 @@ CREATE TABLE IF NOT EXISTS callgate_sessions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC messages. Gateways read the rows above the last number that they have read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. Servers read the rows above the last number that they have read. Deleted after a minute.
 CREATE TABLE IF NOT EXISTS callgate_messages (
     number    BIGINT NOT NULL,
     session   VARCHAR(64) NOT NULL,

@@ -1,4 +1,4 @@
-//! Keeps a gateway up to date with its registry.
+//! Keeps a server up to date with its registry.
 
 pub(crate) mod credentials;
 pub(crate) mod upstreams;

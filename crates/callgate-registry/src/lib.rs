@@ -1,6 +1,6 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A gateway that follows a [`Registry`] serves the methods
+//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A server that follows a [`Registry`] serves the methods
 //! of its rows together with the methods of its own code. [`assemble`] builds a catalog from both, [`access`]
 //! builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their tokens.
 //!
@@ -12,7 +12,7 @@
 //! - `festi`: reads the database of a Festi application
 //! - `store`: operations on a registry
 //! - `auth`: tokens, access and session keys
-//! - `follow`: keeps a gateway up to date with its registry
+//! - `follow`: keeps a server up to date with its registry
 
 #[doc(hidden)]
 pub mod hex;

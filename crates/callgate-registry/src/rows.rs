@@ -6,7 +6,7 @@ use callgate::model::DefinitionError;
 use crate::db::column::{Kind, Width};
 use crate::db::database::Cell;
 
-/// Counters, of which every change increments one.
+/// Change counters of the registry: every change increments one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revisions {
     /// Methods, types, upstreams, sections, actions, settings.
@@ -226,7 +226,7 @@ pub struct SectionRow {
     pub caption: String,
     /// Name for code.
     pub ident: String,
-    /// Mask of Festi, which is not used; masks of actions are.
+    /// Mask that Festi stores. Callgate uses the masks of actions instead.
     pub mask: String,
 }
 

@@ -178,12 +178,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
         old: &Secret,
         new: &Secret,
     ) -> Result<bool>;
-    /// Adds a key if the newest one is old enough. Returns `true` if it was added. Of several gateways, one adds
-    /// a key.
+    /// Adds a key if the newest one is old enough. Returns `true` if it was added. If several servers try,
+    /// only one adds a key.
     async fn add_key(&self, key: &NewKey) -> Result<bool>;
     /// Deletes the keys of a purpose that are older than the one with this id.
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
-    /// Stores a client's message for other gateways. Only increments the counter of messages.
+    /// Stores a client's message for other servers. Only increments the counter of messages.
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
     /// Deletes messages that were stored before a Unix time.
     async fn delete_messages(&self, before: i64) -> Result<()>;
@@ -195,11 +195,11 @@ pub trait Store: std::fmt::Debug + Send + Sync {
         ends_at: i64,
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow>;
-    /// Stores that a server runs for so many more seconds. Returns the number of servers that do.
+    /// Renews the lease of a server for this number of seconds. Returns the number of servers with a lease.
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32>;
     /// Deletes leases that expired before a Unix time.
     async fn delete_leases(&self, before: i64) -> Result<()>;
-    /// Deletes expired sessions, and the oldest of more than `most`.
+    /// Deletes expired sessions, and then the oldest ones until at most `most` are left.
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
 }
 

@@ -115,7 +115,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Waits until the user of a token is unknown.
+    /// Waits until a token refers to an unknown user, so that newer access rows are needed.
     pub(crate) async fn newer_access_wanted(&self) {
         self.reads.wanted.notified().await;
     }

@@ -1,6 +1,6 @@
 //! Tracks when the registry was last read, and whether it can be written.
 //!
-//! A known token stays valid for a limited time after the last successful poll began. A gateway without a
+//! A known token stays valid for a limited time after the last successful poll began. A server without a
 //! connection to its registry therefore accepts a revoked token for at most that long.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct HealthTracker {
     /// Whether the last poll failed.
     failed: AtomicBool,
     failures: AtomicU64,
-    /// What to do about the failure of the last write.
+    /// Remedy for the failure of the last write; `None` if it succeeded.
     write_failure: Mutex<Option<&'static str>>,
     write_failures: AtomicU64,
     grace_left: Duration,
@@ -115,7 +115,7 @@ impl HealthTracker {
         }
     }
 
-    /// Records a failed write, but not a successful one, which may have had nothing to write.
+    /// Records a failed write. A successful one is ignored, because it may have had nothing to write.
     pub(crate) fn note_write_failure<T>(&self, written: &Result<T>) {
         if written.is_err() {
             self.note_write(written);
@@ -127,7 +127,7 @@ impl HealthTracker {
         std::mem::replace(&mut current, failure)
     }
 
-    /// Returns what to do about the failure of the last write, or `None` if it succeeded.
+    /// Returns the remedy for the failure of the last write, or `None` if it succeeded.
     pub(crate) fn write_failure(&self) -> Option<&'static str> {
         *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
-//! Keys that sign session ids and request states. All gateways of a registry share them.
+//! Keys that sign session ids and request states. All servers of a registry share them.
 //!
-//! A new key is stored some seconds before it signs, so that every gateway has read it by then. An old key is
+//! A new key is stored some seconds before it signs, so that every server has read it by then. An old key is
 //! kept for as long as something that it signed can be valid.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::store::{NewKey, Store};
 pub const SESSION_KEYS: &str = "session";
 /// Number of seconds between storing a key and signing with it.
 const ANNOUNCED: i64 = 10;
-/// Maximum difference between the clocks of gateways, in seconds.
+/// Maximum difference between the clocks of servers, in seconds.
 const SLACK: i64 = 60 * 60;
 
 impl NewKey {
@@ -25,7 +25,8 @@ impl NewKey {
         Self::for_sessions(0, None)
     }
 
-    /// Creates a session key that signs in some seconds. It is only stored if the newest key has this age.
+    /// Creates a session key that signs in some seconds. It is stored only if the newest key has at least
+    /// this age.
     pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
         Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
     }
@@ -48,7 +49,7 @@ pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<Sess
     let mut keys = store.keys(SESSION_KEYS).await?;
     if keys.is_empty() {
         if let Ok(key) = NewKey::first() {
-            // Another gateway may have stored one first, so the keys are read again.
+            // Another server may have stored one first, so the keys are read again.
             store.add_key(&key).await?;
         }
         keys = store.keys(SESSION_KEYS).await?;

@@ -181,7 +181,7 @@ impl<'a> Context<'a> {
         Ok(Some((requirement, findings)))
     }
 
-    /// Closes a section that the row names but no action gives a mask for. In Festi it would be open.
+    /// Closes each section that the row names and that has no action. In Festi the method would be open.
     fn close_named_sections(
         &self,
         row: &MethodRow,

@@ -1,7 +1,7 @@
 //! Converts a row of `rpc_methods` into a [`Method`].
 //!
-//! `params` has the names and `params_types`, if present, the types: PHP's reflection only reports `array` where
-//! the doc comment says `int[]`. Both are JSON arrays.
+//! `params` contains the names, and `params_types`, if present, the types, because PHP's reflection reports
+//! only `array` where the doc comment says `int[]`. Both are JSON arrays.
 
 #[cfg(test)]
 mod tests;
@@ -274,7 +274,8 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     Ok(object)
 }
 
-/// Parses a PHP literal. Returns `None` for an expression, which leaves the parameter optional.
+/// Parses a PHP literal. Returns `None` for any other expression; the parameter is then optional without a
+/// default.
 fn php_literal(text: &str) -> Option<Value> {
     match text.to_ascii_lowercase().as_str() {
         "null" => return Some(Value::Null),

@@ -104,7 +104,7 @@ impl Row {
         self.0.next().unwrap_or(Cell::Null)
     }
 
-    /// Returns the next column as a number. Fails if it is another text.
+    /// Returns the next column as a number. Fails if it is text that is not a number.
     pub(crate) fn optional_int(&mut self) -> Result<Option<i64>> {
         match self.cell() {
             Cell::Null => Ok(None),
@@ -148,14 +148,14 @@ pub(crate) enum Purpose {
     /// Reads a snapshot, with the longer time limit. SQL Server does not provide snapshots: operations compare
     /// the revision before and after.
     Read,
-    /// Writes rows. Locks the counters of catalog and access first, also against plain SQL whose triggers
-    /// increment them, so that writers run one after the other.
+    /// Writes rows. First locks the counters of catalog and access, which triggers of plain SQL statements
+    /// increment too, so that all writers run one after the other.
     Write,
     /// Writes tokens. Locks only their counter, so that a long import does not delay a revocation.
     Tokens,
     /// Writes keys. Locks only their counter.
     Keys,
-    /// Writes rows without a locked counter, such as sessions.
+    /// Writes rows such as sessions, without locking a counter.
     Note,
     /// Changes the schema, with the longer time limit. Locks out other migrations.
     Migrate,

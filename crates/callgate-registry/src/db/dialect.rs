@@ -265,14 +265,15 @@ impl Dialect {
         if self == Self::SqlServer { 1 } else { 100 }
     }
 
-    /// Locks rows in the order of their ids where `UPDATE` and `DELETE` lock in any order, which could deadlock.
+    /// Locks rows in the order of their ids, in dialects whose `UPDATE` and `DELETE` lock in any order and
+    /// could deadlock.
     pub(crate) fn lock_in_order(self, table: &str, list: &str) -> Option<String> {
         (self == Self::Postgres)
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))
     }
 
-    /// Returns the columns to select. In SQLite they are one JSON array, since its driver is slow by value:
-    /// reading 100,000 rows takes a third of the time.
+    /// Returns the columns to select. In SQLite they are one JSON array, because its driver is slow for
+    /// each value: reading 100,000 rows takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self.joins_columns() { format!("json_array({names})") } else { names }
@@ -313,7 +314,7 @@ impl Dialect {
         self != Self::SqlServer
     }
 
-    /// Returns the query for a table of a name.
+    /// Returns the query whether a table with a given name exists.
     pub(crate) fn table_there(self) -> &'static str {
         self.pick([
             "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",

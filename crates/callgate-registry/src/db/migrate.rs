@@ -23,8 +23,8 @@ struct Step {
     sql: fn(Dialect) -> String,
 }
 
-/// Before the first release, a change of the first migration also changes its name, which tells its registries
-/// from those of earlier builds.
+/// Before the first release, a change of the first migration also changes its name, so that registries of
+/// earlier builds are recognised.
 const STEPS: [Step; 1] = [Step { version: NEWEST, name: "tables", sql: schema::script }];
 /// Current version.
 const NEWEST: i64 = 1;

@@ -1,8 +1,8 @@
 //! A database with a limit on writers, retries, and a count of statements.
 //!
-//! Some connections are reserved for readers, so that a gateway notices changes while its writers wait for
-//! locks. Statements and begins that end a deadlock are retried here; transactions that lock the same rows as
-//! others use [`retry_deadlocks`].
+//! Some connections are reserved for readers, so that a server notices changes while its writers wait for
+//! locks. Statements that were rolled back to end a deadlock are retried here; transactions that lock the
+//! same rows as others use [`retry_deadlocks`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

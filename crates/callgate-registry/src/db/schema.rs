@@ -397,7 +397,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         about: "Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that \
-                every gateway has read it by then. Signatures of older keys stay valid.",
+                every server has read it by then. Signatures of older keys stay valid.",
         name: "callgate_keys",
         short: "keys",
         columns: &[
@@ -431,8 +431,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Answers and cancellations of clients for calls that run on another gateway, as JSON-RPC \
-                messages. Gateways read the rows above the last number that they have read. Deleted after a minute.",
+        about: "Answers and cancellations of clients for calls that run on another server, as JSON-RPC \
+                messages. Servers read the rows above the last number that they have read. Deleted after a minute.",
         name: "callgate_messages",
         short: "messages",
         columns: &[

@@ -1,8 +1,8 @@
 //! A Festi database that is attached to a registry.
 //!
-//! Festi's tables define methods, callers and permissions, and are only read. The registry has tokens, keys,
-//! sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by polling
-//! ([`super::poller`]).
+//! Festi's tables define methods, callers and permissions, and are never written. The registry has tokens,
+//! keys, sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by
+//! polling ([`super::poller`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -29,8 +29,8 @@ use super::poller::Poller;
 /// Name of users' tokens in Festi.
 const TOKEN_NAME: &str = "access_token";
 
-/// Name of the row of `callgate_meta` for a registry that was attached to a Festi database. Such a registry has
-/// no users of its own.
+/// Name of the row of `callgate_meta` for a registry that was attached to a Festi database. Such a registry
+/// has no users.
 pub const ATTACHED: &str = "attached";
 
 /// A Festi database that is attached to a registry.
@@ -90,7 +90,7 @@ impl Attached {
     }
 }
 
-/// Reads, merged with `own`, the rows of the registry.
+/// Reads Festi's rows and merges them with `own`, the rows of the registry.
 impl Attached {
     pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
         self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());

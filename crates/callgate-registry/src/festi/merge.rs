@@ -3,8 +3,9 @@
 //! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have,
 //! and further methods. They never weaken Festi's permissions.
 //!
-//! Ids of Festi's methods become negative, since rows of the registry are written back by id. For sections, those of
-//! the registry become negative, since Festi's grants and actions refer to Festi's.
+//! Ids of Festi's methods become negative, because rows of the registry are written back by id. Of
+//! sections, the ids of the registry become negative, because Festi's grants and actions refer to Festi's
+//! ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -135,7 +136,7 @@ pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static s
     columns().find(is_emptied).map(|column| column.name)
 }
 
-/// Merged sections. A section in both is Festi's.
+/// Merged sections. A section that both have is Festi's.
 struct Sections {
     rows: Vec<SectionRow>,
     numbers: HashMap<i64, i64>,

@@ -232,7 +232,7 @@ mod tests {
             database.0.content.store(number, Ordering::SeqCst);
             let access = i64::try_from(number).unwrap();
             until("the change is seen", || {
-                // A failure in between would have the gateway say that the registry is away.
+                // A failure in between would have the server say that the registry is away.
                 site.watch.numbers().unwrap().access == access
             })
             .await;

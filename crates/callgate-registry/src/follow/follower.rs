@@ -1,4 +1,4 @@
-//! The loop that keeps a gateway up to date with its registry.
+//! The loop that keeps a server up to date with its registry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) struct Follower {
     catalog_failure: Option<String>,
     /// Task that stores tool names. Returns the catalog's revision before and after.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
-    /// Task that reconnects when a poll is too short for that.
+    /// Task that reconnects, because that may take longer than a poll.
     connecting: Option<JoinHandle<()>>,
     /// Number of consecutive failed polls.
     failures: u32,

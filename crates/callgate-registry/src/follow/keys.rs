@@ -1,4 +1,4 @@
-//! Keeps the keys of a gateway up to date, and replaces them in the registry.
+//! Keeps the keys of a server up to date, and replaces them in the registry.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease, so that the other servers have its share with their next renewal.
+    /// Ends the lease, so that the other servers get its share with their next renewal.
     pub(super) async fn end(&self) {
         if self.is_shared {
             self.renew(0).await;

@@ -1,4 +1,4 @@
-//! Relays messages of clients about calls on other gateways through the registry.
+//! Relays messages of clients about calls on other servers through the registry.
 
 use crate::auth::health::Read;
 use crate::follow::replicas::ReplicaContext;
@@ -9,7 +9,7 @@ use crate::store::Store;
 /// Number of seconds that messages are kept.
 const KEPT: i64 = 60;
 
-/// Delivers messages. Those that this gateway stored match none of its calls. No message is read twice, since a
+/// Delivers messages. Those that this server stored match none of its calls. No message is read twice, since a
 /// cancellation could cancel a later call.
 #[derive(Debug, Default)]
 pub(crate) struct MessageFollower {
@@ -22,7 +22,7 @@ impl MessageFollower {
         self.seen = newest;
     }
 
-    /// Reads messages up to this number at least.
+    /// Reads messages at least up to this number.
     pub(crate) async fn follow(&mut self, shared: &ReplicaContext<'_>, newest: i64) -> Result<()> {
         if newest < self.seen {
             // A backup of the database was restored.
@@ -43,7 +43,7 @@ impl MessageFollower {
     }
 }
 
-/// Deletes messages that all gateways had time to read.
+/// Deletes messages that all servers had time to read.
 pub(crate) async fn delete_expired(store: &dyn Store, now: i64) -> Result<()> {
     store.delete_messages(now - KEPT).await
 }

@@ -38,7 +38,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 /// Number of token uses per statement.
 const FLUSHED_AT_ONCE: usize = 1_000;
 
-/// A registry that gateways follow.
+/// A registry that servers follow.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Registry {
         self
     }
 
-    /// Divides the rate limits by the number of servers of this registry that do so.
+    /// Divides the rate limits by the number of servers that follow this registry with this option.
     #[must_use]
     pub fn share_rate_limits(mut self) -> Self {
         self.shares_rate_limits = true;
@@ -152,7 +152,7 @@ impl Registry {
         &self.credentials
     }
 
-    /// Returns sessions that outlive the process and are valid on all gateways of the registry.
+    /// Returns sessions that outlive the process and are valid on all servers of the registry.
     pub async fn sessions(&self) -> Result<Sessions> {
         let keys = session_keys(&*self.store, unix_time()).await?;
         let tracker = self.authenticator.tracker();
@@ -160,7 +160,7 @@ impl Registry {
         Ok(Sessions::new(keys).with_store(durable()).with_relay(durable()))
     }
 
-    /// Loads the registry into a gateway and keeps it up to date. If code and a row define the same method, the
+    /// Loads the registry into a server and keeps it up to date. If code and a row define the same method, the
     /// row may change its texts, safety, masks and exposure.
     pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
         self.ensure_sections(gateway.sections()).await?;

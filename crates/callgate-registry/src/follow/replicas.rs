@@ -1,4 +1,4 @@
-//! State that the gateways of a registry share: keys, sessions and messages.
+//! State that the servers of a registry share: keys, sessions and messages.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ impl Replicas {
         self.sessions.invalidate();
     }
 
-    /// Reads changes. Costs no query without any.
+    /// Reads changes. If there are none, runs no query.
     pub(crate) async fn follow(
         &mut self,
         shared: &ReplicaContext<'_>,

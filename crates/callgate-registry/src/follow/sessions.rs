@@ -1,4 +1,4 @@
-//! Shares the state of MCP sessions between gateways and restarts.
+//! Shares the state of MCP sessions between servers and restarts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) async fn store(
     Ok(state(&store.update_session(&to_hex(&session), ends_at, &change).await?))
 }
 
-/// Follows changes of sessions by other gateways.
+/// Follows changes of sessions by other servers.
 #[derive(Debug, Default)]
 pub(crate) struct SessionFollower {
     seen: i64,
@@ -48,7 +48,7 @@ impl SessionFollower {
         self.is_stale = true;
     }
 
-    /// Reads changes up to this number at least.
+    /// Reads changes at least up to this number.
     pub(crate) async fn follow(&mut self, shared: &ReplicaContext<'_>, newest: i64) -> Result<()> {
         if newest < self.seen {
             // A backup of the database was restored.

@@ -101,7 +101,8 @@ impl RowUpstreams {
 #[derive(Debug)]
 struct Quarantined {
     reason: String,
-    /// Whether the service decides which methods callers see. Then they see none.
+    /// Whether the service decides which methods callers see. If so, they see none while the upstream is
+    /// quarantined.
     limits_callers: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::rows::{MethodRow, Principal};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
     AddMethod(&'a str),
-    /// The registry has no row of it.
+    /// The registry has no row of the method.
     RemoveMethod(&'a str),
     AddUser,
     AddSection(&'a str),
@@ -29,8 +29,8 @@ pub(crate) enum Change<'a> {
 }
 
 impl SqlStore {
-    /// Attaches a Festi database, which is only read. The registry must have no users: their tokens and grants
-    /// would apply to Festi's users with the same ids.
+    /// Attaches a Festi database, which is never written. The registry must have no users: their tokens and
+    /// grants would apply to Festi's users with the same ids.
     pub async fn attach(
         &self,
         database: (&DatabaseUrl, &DatabaseOptions),

@@ -182,7 +182,7 @@ fn refuse_content(
     })
 }
 
-/// Compares counters except those of sessions and messages, which change while a gateway runs.
+/// Compares counters except those of sessions and messages, which change while a server runs.
 fn is_same(before: &Revisions, now: &Revisions) -> bool {
     let of = |revisions: &Revisions| Revisions { sessions: 0, messages: 0, ..*revisions };
     of(before) == of(now)

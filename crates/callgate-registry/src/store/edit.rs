@@ -220,7 +220,7 @@ impl SqlStore {
     /// Writes the overlay of a method of the attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        // In the transaction, since gateways add such rows when they store tool names.
+        // In the transaction, since servers add such rows when they store tool names.
         let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
         match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
             0 => work.insert_method(&overlay, &[]).await?,

@@ -39,7 +39,7 @@ pub enum StoreError {
     #[error("the registry was changed by another program")]
     Conflict,
     /// The change concerns a row of the attached Festi database, which is read-only.
-    #[error("{what} in Festi's table `{table}`, which is only read")]
+    #[error("{what} in Festi's table `{table}`, which Callgate never changes")]
     FestiReadOnly {
         /// Subject and verb of the message.
         what: String,
@@ -119,9 +119,9 @@ pub enum AttachError {
     /// The registry could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The registry has users of its own.
+    /// The registry already has users.
     #[error(
-        "the registry has users of its own; their tokens and grants would apply to Festi's users with \
+        "the registry already has users; their tokens and grants would apply to Festi's users with \
          the same numbers"
     )]
     OwnUsers,

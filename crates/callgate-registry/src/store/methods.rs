@@ -193,8 +193,8 @@ impl StoreTransaction<'_> {
         Ok(())
     }
 
-    /// Returns the ids of a method's actions and their sections. The query may return too many, since databases
-    /// fold case differently.
+    /// Returns the ids of a method's actions and their sections. The query may return too many rows,
+    /// because databases fold case differently.
     async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<(i64, i64)>> {
         let (plugin, method) = row.permission_key();
         let template = "SELECT id, {int id_section}, {text plugin}, {text method}

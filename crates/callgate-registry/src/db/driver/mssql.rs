@@ -95,7 +95,7 @@ impl SqlServer {
         if self.rows(READERS_WAIT, &[]).await.is_ok_and(|rows| !rows.is_empty()) {
             tracing::warn!(
                 database = self.shown,
-                "readers of this database wait for writers, so gateways cannot read the registry during a \
+                "readers of this database wait for writers, so servers cannot read the registry during a \
                  long import. Run `ALTER DATABASE … SET \
                  READ_COMMITTED_SNAPSHOT ON` in it; see docs/operate/databases.md"
             );

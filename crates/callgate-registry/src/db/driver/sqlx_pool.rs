@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Time limit of the ping before a pooled connection is used. A connection that a router dropped does not
 /// respond; it is replaced.
 const PING_LIMIT: Duration = Duration::from_millis(300);
-/// Idle timeout of transactions on the server, which releases the locks of a disconnected gateway.
+/// Idle timeout of transactions. The database then releases the locks of a disconnected server.
 pub(crate) const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(15);
 
 /// A database with a driver of sqlx.
