@@ -162,7 +162,7 @@ impl Plan {
         options: &ImportOptions,
     ) -> Self {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
-        plan.import.revision = rows.revision;
+        plan.import.change_counter = rows.change_counter;
         let registry = Registry::new(rows, written);
         plan.set_params_by(source, &registry, options);
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
@@ -241,7 +241,7 @@ impl Plan {
         if self.is_unchanged() {
             return None;
         }
-        // Without the revisions: others may write unrelated rows meanwhile.
+        // Without the change counters: others may write unrelated rows meanwhile.
         let access = (&access.sections, &access.roles, &access.users, &access.grants);
         let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}{access:?}"));
         Some(callgate_registry::hex::to_hex(&digest))

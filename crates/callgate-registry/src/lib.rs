@@ -52,10 +52,10 @@ pub use follow::credentials::UserCredentials;
 pub use follow::registry::{Following, Registry};
 pub use follow::upstreams::UpstreamFactory;
 pub use rows::{
-    AccessRows, ActionRow, CHECK_ARGUMENTS, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GUESSED,
-    GrantRow, ImportRow, KeyRow, MessageRow, MethodColumn, MethodRow, Principal, Revisions,
-    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
-    action_key,
+    AccessRows, ActionRow, CHECK_ARGUMENTS, CatalogRows, ChangeCounters, CredentialRow,
+    DEFAULT_UPSTREAM, GUESSED, GrantRow, ImportRow, KeyRow, MessageRow, MethodColumn, MethodRow,
+    Principal, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow,
+    UserRow, action_key,
 };
 pub use store::copy::{CopiedTable, Copy, CopyError, CopyReport, copy};
 pub use store::sql_store::SqlStore;

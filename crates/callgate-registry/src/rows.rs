@@ -8,7 +8,7 @@ use crate::db::database::Cell;
 
 /// Change counters of the registry: every change increments one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Revisions {
+pub struct ChangeCounters {
     /// Methods, types, upstreams, sections, actions, settings.
     pub catalog: i64,
     /// Users, roles, grants, credentials, sections, settings.
@@ -366,7 +366,7 @@ pub struct ImportRow {
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct CatalogRows {
-    pub revision: i64,
+    pub change_counter: i64,
     pub methods: Vec<MethodRow>,
     pub sections: Vec<SectionRow>,
     pub actions: Vec<ActionRow>,
@@ -380,7 +380,7 @@ pub struct CatalogRows {
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct AccessRows {
-    pub revision: i64,
+    pub change_counter: i64,
     pub users: Vec<UserRow>,
     pub roles: Vec<RoleRow>,
     pub sections: Vec<SectionRow>,

@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
 use crate::rows::{
-    AccessRows, CatalogRows, ImportRow, KeyRow, MessageRow, MethodRow, Principal, Revisions,
+    AccessRows, CatalogRows, ChangeCounters, ImportRow, KeyRow, MessageRow, MethodRow, Principal,
     RoleRow, SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
 };
 
@@ -68,7 +68,7 @@ pub type UpdateSession<'a> = dyn Fn(&mut SessionRow) + Send + Sync + 'a;
 #[derive(Debug, Clone, Default)]
 pub struct Import {
     /// Revision of the catalog that the changes are based on. Nothing is written if it differs.
-    pub revision: i64,
+    pub change_counter: i64,
     /// Sections to create if they do not exist.
     pub sections: Vec<String>,
     /// Classes to write.
@@ -83,7 +83,7 @@ pub struct Import {
 #[derive(Debug, Clone, Default)]
 pub struct ImportAccess {
     /// Revision of access that the changes are based on. Nothing is written if it differs.
-    pub revision: Option<i64>,
+    pub change_counter: Option<i64>,
     /// Sections with captions and masks; ids are ignored.
     pub sections: Vec<SectionRow>,
     /// Roles with their ids.
@@ -137,7 +137,7 @@ pub enum ImportChange {
 #[async_trait]
 pub trait Store: std::fmt::Debug + Send + Sync {
     /// Reads the counters.
-    async fn revisions(&self) -> Result<Revisions>;
+    async fn change_counters(&self) -> Result<ChangeCounters>;
     /// Reads the rows of a catalog.
     async fn catalog_rows(&self) -> Result<CatalogRows>;
     /// Reads the rows of the access snapshot.
@@ -165,7 +165,7 @@ pub trait Store: std::fmt::Debug + Send + Sync {
 
     /// Adds missing sections.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
-    /// Stores tool names by row id. Returns the catalog's revision before and after, if nobody else changed it
+    /// Stores tool names by row id. Returns the catalog's change counter before and after, if nobody else changed it
     /// in between.
     async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>>;
     /// Records last uses of tokens: id and Unix time. Increments no counter.

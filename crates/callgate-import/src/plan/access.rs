@@ -40,7 +40,7 @@ pub(super) fn missing(
         UserRow { id_type, ..row.clone() }
     };
     let access = ImportAccess {
-        revision: Some(rows.revision),
+        change_counter: Some(rows.change_counter),
         sections: sections.cloned().collect(),
         roles: proposal.roles.iter().filter(|row| new_roles.contains(&row.id)).cloned().collect(),
         users: proposal.users.iter().filter(|row| new_users.contains(&row.id)).map(user).collect(),

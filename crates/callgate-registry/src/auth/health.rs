@@ -36,7 +36,7 @@ pub(crate) struct HealthTracker {
 /// Kind of a read, counted for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    Revisions,
+    Counters,
     Access,
     Catalog,
     Sessions,
@@ -47,7 +47,7 @@ pub(crate) enum Read {
 
 impl Read {
     const ALL: [(Self, &'static str); 7] = [
-        (Self::Revisions, "revisions"),
+        (Self::Counters, "revisions"),
         (Self::Access, "access"),
         (Self::Catalog, "catalog"),
         (Self::Sessions, "sessions"),

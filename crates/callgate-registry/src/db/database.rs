@@ -146,7 +146,7 @@ impl Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Reads a snapshot, with the longer time limit. SQL Server does not provide snapshots: operations compare
-    /// the revision before and after.
+    /// the change counter before and after.
     Read,
     /// Writes rows. First locks the counters of catalog and access, which triggers of plain SQL statements
     /// increment too, so that all writers run one after the other.

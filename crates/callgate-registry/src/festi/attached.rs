@@ -18,7 +18,7 @@ use crate::festi::error::Result;
 use crate::festi::layout::Table;
 use crate::hex::digest_from_hex;
 use crate::rows::{
-    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SettingRow, TokenRow,
+    AccessRows, CatalogRows, ChangeCounters, MethodRow, RoleRow, SectionRow, SettingRow, TokenRow,
     UserRow,
 };
 
@@ -38,7 +38,7 @@ pub const ATTACHED: &str = "attached";
 pub(crate) struct Attached {
     pub(super) site: Arc<Poller>,
     pub(super) options: AttachOptions,
-    /// Polling task, started by the first read of revisions.
+    /// Polling task, started by the first read of change counters.
     looking: OnceLock<AbortHandle>,
 }
 
@@ -92,10 +92,10 @@ impl Attached {
 
 /// Reads Festi's rows and merges them with `own`, the rows of the registry.
 impl Attached {
-    pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
+    pub(crate) fn change_counters(&self, own: ChangeCounters) -> Result<ChangeCounters> {
         self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
         let numbers = self.site.watch.numbers()?;
-        Ok(Revisions {
+        Ok(ChangeCounters {
             catalog: combined(own.catalog, numbers.catalog),
             access: combined(own.access, numbers.access),
             tokens: combined(own.tokens, numbers.tokens),
@@ -105,14 +105,14 @@ impl Attached {
 
     pub(crate) async fn catalog_rows(&self, own: CatalogRows) -> Result<CatalogRows> {
         let (festi, numbers) = self.site.read(&CATALOG).await?;
-        let revision = combined(own.revision, numbers.catalog);
-        Ok(CatalogRows { revision, ..merge::catalog(festi, own, &self.options) })
+        let change_counter = combined(own.change_counter, numbers.catalog);
+        Ok(CatalogRows { change_counter, ..merge::catalog(festi, own, &self.options) })
     }
 
     pub(crate) async fn access_rows(&self, own: AccessRows) -> Result<AccessRows> {
         let (festi, numbers) = self.site.read(&ACCESS).await?;
-        let revision = combined(own.revision, numbers.access);
-        Ok(AccessRows { revision, ..merge::access(festi, own) })
+        let change_counter = combined(own.change_counter, numbers.access);
+        Ok(AccessRows { change_counter, ..merge::access(festi, own) })
     }
 
     pub(crate) async fn methods_with_id(

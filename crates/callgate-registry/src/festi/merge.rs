@@ -210,13 +210,13 @@ fn types(own: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
     own.into_iter().chain(file).collect()
 }
 
-/// Merges the rows of a catalog, with the registry's revision.
+/// Merges the rows of a catalog, with the registry's change counter.
 pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOptions) -> CatalogRows {
     let festis = festi.methods.iter().map(|row| row.rpc_method.clone()).collect();
     let sections = Sections::of(festi.sections, own.sections);
     let methods = methods(festi.methods, own.methods, options);
     CatalogRows {
-        revision: own.revision,
+        change_counter: own.change_counter,
         actions: actions(festi.actions, own.actions, &sections, &methods, &festis),
         methods,
         sections: sections.rows,
@@ -226,7 +226,7 @@ pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOption
     }
 }
 
-/// Merges the rows of access, with the registry's revision.
+/// Merges the rows of access, with the registry's change counter.
 pub(super) fn access(festi: FestiRows, own: AccessRows) -> AccessRows {
     let sections = Sections::of(festi.sections, own.sections);
     AccessRows {

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use crate::festi::error::{FestiError, Result};
 use crate::festi::fingerprint::Fingerprints;
 use crate::festi::layout::{Layout, Table};
-use crate::rows::Revisions;
+use crate::rows::ChangeCounters;
 
-/// Number of bits for the registry's revision; polled counters are above.
+/// Number of bits for the registry's change counter; polled counters are above.
 const OWN_BITS: u32 = 40;
 
 /// Tables of the catalog.
@@ -47,12 +47,12 @@ impl Default for PollIntervals {
 /// Time by which polls begin earlier, to allow for their duration.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// Combines a revision of the registry with a polled counter.
+/// Combines a change counter of the registry with a polled counter.
 pub(super) fn combined(own: i64, number: i64) -> i64 {
     own.wrapping_add(number.wrapping_shl(OWN_BITS))
 }
 
-/// Returns the registry's revision in a combined one.
+/// Returns the registry's change counter in a combined one.
 pub(crate) fn own_part(combined: i64) -> i64 {
     combined & ((1 << OWN_BITS) - 1)
 }
@@ -69,7 +69,7 @@ pub(super) struct PollState {
 struct Seen {
     layout: Layout,
     fingerprints: Fingerprints,
-    numbers: Revisions,
+    numbers: ChangeCounters,
     /// `None` before the first read.
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
     /// Number of tokens that several users share.
@@ -125,7 +125,7 @@ impl PollState {
     }
 
     /// Returns the counters, or the error of the last poll.
-    pub(super) fn numbers(&self) -> Result<Revisions> {
+    pub(super) fn numbers(&self) -> Result<ChangeCounters> {
         let seen = self.seen();
         match &seen.failure {
             None => Ok(seen.numbers),
@@ -179,7 +179,12 @@ impl PollState {
     }
 
     /// Records the fingerprints of a poll that began at `begun`, and increments the counters of changed tables.
-    pub(super) fn note(&self, begun: Instant, layout: Layout, now: &Fingerprints) -> Revisions {
+    pub(super) fn note(
+        &self,
+        begun: Instant,
+        layout: Layout,
+        now: &Fingerprints,
+    ) -> ChangeCounters {
         let mut seen = self.seen();
         let seen = &mut *seen;
         let (mut catalog, mut access, mut tokens) = (false, false, false);

@@ -14,7 +14,7 @@ use crate::db::pool::with_timeout;
 use crate::festi::database::{Festi, FestiRows, Read};
 use crate::festi::error::Result;
 use crate::festi::layout::Table;
-use crate::rows::Revisions;
+use crate::rows::ChangeCounters;
 use callgate::internal::random_between;
 
 /// Maximum delay after a failed poll.
@@ -76,7 +76,7 @@ impl Poller {
     }
 
     /// Reads tables and records their fingerprints.
-    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Revisions)> {
+    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, ChangeCounters)> {
         let began = Instant::now();
         let read = self.festi.read(tables).await?;
         read.layout.check(self.festi.tables())?;
@@ -89,7 +89,7 @@ impl Poller {
     }
 
     /// Records what was read; tokens first, since followers look them up when the counter changes.
-    fn take(&self, began: Instant, read: Read) -> (FestiRows, Revisions) {
+    fn take(&self, began: Instant, read: Read) -> (FestiRows, ChangeCounters) {
         if self.watch.has_other_tokens(&read.fingerprints)
             && let Some(shared) = self.watch.set_tokens(read.tokens)
         {

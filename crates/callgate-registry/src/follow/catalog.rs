@@ -38,7 +38,7 @@ pub(super) struct CatalogSource {
 /// Result of building a catalog.
 #[derive(Debug)]
 pub(super) struct BuiltCatalog {
-    pub(super) revision: i64,
+    pub(super) change_counter: i64,
     /// Tool names to store, by row id.
     pub(super) new_names: Vec<(i64, String)>,
 }
@@ -50,7 +50,7 @@ impl CatalogSource {
         self.tracker.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
         let read = started.elapsed();
-        let revision = rows.revision;
+        let change_counter = rows.change_counter;
         let source = self.clone();
         // On a blocking thread, since a large catalog takes a second. A `JoinSet` aborts it when this future is
         // dropped.
@@ -62,7 +62,7 @@ impl CatalogSource {
             // The runtime is shutting down.
             Some(Err(_)) | None => std::future::pending().await,
         };
-        Ok(BuiltCatalog { revision, new_names })
+        Ok(BuiltCatalog { change_counter, new_names })
     }
 
     /// Builds and replaces upstreams and catalog together, since the catalog refers to the upstreams. Returns
@@ -87,7 +87,7 @@ impl CatalogSource {
         new_names
     }
 
-    /// Stores tool names. Returns the catalog's revision before and after, if nobody else changed it in between.
+    /// Stores tool names. Returns the catalog's change counter before and after, if nobody else changed it in between.
     pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
         let remembered = with_timeout(NAMES_LIMIT, self.store.store_tool_names(names)).await;
         self.tracker.note_write(&remembered);

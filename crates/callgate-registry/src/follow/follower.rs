@@ -22,7 +22,7 @@ use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
 use crate::follow::replicas::{ReplicaContext, Replicas};
 use crate::follow::upstreams::RowUpstreams;
-use crate::rows::Revisions;
+use crate::rows::ChangeCounters;
 use crate::store::{Result, StoreError};
 use callgate::internal::random_between;
 
@@ -43,8 +43,8 @@ const SHARED_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for reconnecting.
 const CONNECT_LIMIT: Duration = Duration::from_mins(1);
 /// Counters that differ from those of any registry.
-const UNSEEN: Revisions =
-    Revisions { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
+const UNSEEN: ChangeCounters =
+    ChangeCounters { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
 
 /// Polls the registry and replaces snapshots when it changes.
 #[derive(Debug)]
@@ -55,12 +55,12 @@ pub(super) struct Follower {
     readiness: Readiness,
     mcp: Arc<Mcp>,
     replicas: Replicas,
-    seen: Revisions,
+    seen: ChangeCounters,
     /// Catalog that is being built.
     building: Option<CatalogBuild>,
     /// Error of the last build, which is retried.
     catalog_failure: Option<String>,
-    /// Task that stores tool names. Returns the catalog's revision before and after.
+    /// Task that stores tool names. Returns the catalog's change counter before and after.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
     /// Task that reconnects, because that may take longer than a poll.
     connecting: Option<JoinHandle<()>>,
@@ -72,10 +72,10 @@ pub(super) struct Follower {
     told_settings: BTreeSet<String>,
 }
 
-/// A catalog build, and the revision that triggered it.
+/// A catalog build, and the change counter that triggered it.
 #[derive(Debug)]
 struct CatalogBuild {
-    revision: i64,
+    change_counter: i64,
     task: JoinHandle<Result<BuiltCatalog>>,
 }
 
@@ -120,9 +120,9 @@ impl Follower {
     /// Reads everything once before serving.
     pub(super) async fn load(&mut self) -> Result<()> {
         let built = self.source.build().await?;
-        self.seen.catalog = built.revision;
+        self.seen.catalog = built.change_counter;
         let began = Instant::now();
-        let now = self.source.store.revisions().await?;
+        let now = self.source.store.change_counters().await?;
         self.replicas.begin(&now);
         self.load_rights(now).await?;
         self.follow_replicas(&now).await?;
@@ -202,7 +202,7 @@ impl Follower {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
                 // Polls report the result.
-                let _ = with_timeout(CONNECT_LIMIT, store.revisions()).await;
+                let _ = with_timeout(CONNECT_LIMIT, store.change_counters()).await;
             }));
         }
     }
@@ -229,9 +229,9 @@ impl Follower {
         shared
     }
 
-    async fn poll_rights(&mut self, began: Instant) -> Result<Revisions> {
-        self.tracker().count(Read::Revisions);
-        let now = with_timeout(POLL_LIMIT, self.source.store.revisions()).await?;
+    async fn poll_rights(&mut self, began: Instant) -> Result<ChangeCounters> {
+        self.tracker().count(Read::Counters);
+        let now = with_timeout(POLL_LIMIT, self.source.store.change_counters()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
             with_timeout(RIGHTS_LIMIT, self.load_rights(now)).await?;
         }
@@ -248,7 +248,7 @@ impl Follower {
     }
 
     /// Reads tokens and access rows if they changed.
-    async fn load_rights(&mut self, now: Revisions) -> Result<()> {
+    async fn load_rights(&mut self, now: ChangeCounters) -> Result<()> {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
             if tokens.renew(&*self.source.store, self.authenticator.tracker()).await? {
@@ -263,7 +263,7 @@ impl Follower {
         Ok(())
     }
 
-    async fn follow_replicas(&mut self, now: &Revisions) -> Result<()> {
+    async fn follow_replicas(&mut self, now: &ChangeCounters) -> Result<()> {
         let (store, tracker) = (&*self.source.store, &**self.authenticator.tracker());
         self.replicas.follow(&ReplicaContext { store, mcp: &self.mcp, tracker }, now).await
     }
@@ -276,7 +276,7 @@ impl Follower {
         self.credentials.set(&rows.credentials);
         self.authenticator.set_access(access(&rows));
         self.source.gateway.access_changed();
-        self.seen.access = rows.revision;
+        self.seen.access = rows.change_counter;
         let refused = refused.iter().map(ToString::to_string).collect();
         log_new_problems(&self.told_settings, &refused);
         self.told_settings = refused;
@@ -284,27 +284,27 @@ impl Follower {
     }
 
     /// Builds catalogs in a task, so that a large one does not delay grants.
-    async fn look_after_catalog(&mut self, revision: i64) {
+    async fn look_after_catalog(&mut self, change_counter: i64) {
         if let Some(building) = self.building.take_if(|building| building.task.is_finished()) {
             match building.task.await {
                 Ok(Ok(built)) => {
-                    self.seen.catalog = built.revision;
+                    self.seen.catalog = built.change_counter;
                     self.catalog_failure = None;
                     self.remember(built.new_names);
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(error_chain(error)),
                 // The task panicked. The previous catalog stays until something else changes.
                 Err(error) => {
-                    self.seen.catalog = building.revision;
+                    self.seen.catalog = building.change_counter;
                     self.catalog_failure = Some(format!("failed to build the catalog: {error}"));
                 }
             }
         }
         let is_free = self.building.is_none() && self.remembering.is_none();
-        if is_free && revision != self.seen.catalog {
+        if is_free && change_counter != self.seen.catalog {
             let source = self.source.clone();
             let task = tokio::spawn(async move { source.build().await });
-            self.building = Some(CatalogBuild { revision, task });
+            self.building = Some(CatalogBuild { change_counter, task });
         }
     }
 

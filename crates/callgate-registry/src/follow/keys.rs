@@ -27,14 +27,14 @@ impl KeyFollower {
     pub(crate) async fn follow(
         &mut self,
         shared: &ReplicaContext<'_>,
-        revision: i64,
+        change_counter: i64,
         now: i64,
     ) -> Result<()> {
-        let is_new = self.seen != Some(revision);
+        let is_new = self.seen != Some(change_counter);
         if is_new {
             shared.tracker.count(Read::Keys);
             self.keys = shared.store.keys(SESSION_KEYS).await?;
-            self.seen = Some(revision);
+            self.seen = Some(change_counter);
         }
         let signing = signing_key(&self.keys, now).map(|key| key.id);
         if is_new || signing != self.signing {

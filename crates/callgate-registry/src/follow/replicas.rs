@@ -8,7 +8,7 @@ use crate::auth::health::HealthTracker;
 use crate::follow::keys::KeyFollower;
 use crate::follow::messages::MessageFollower;
 use crate::follow::sessions::SessionFollower;
-use crate::rows::Revisions;
+use crate::rows::ChangeCounters;
 use crate::store::Result;
 use crate::store::Store;
 
@@ -30,7 +30,7 @@ pub(crate) struct Replicas {
 
 impl Replicas {
     /// Must be called once before serving. Skips earlier messages.
-    pub(crate) fn begin(&mut self, now: &Revisions) {
+    pub(crate) fn begin(&mut self, now: &ChangeCounters) {
         self.messages.begin(now.messages);
     }
 
@@ -44,7 +44,7 @@ impl Replicas {
     pub(crate) async fn follow(
         &mut self,
         shared: &ReplicaContext<'_>,
-        now: &Revisions,
+        now: &ChangeCounters,
     ) -> Result<()> {
         self.keys.follow(shared, now.keys, unix_time()).await?;
         self.sessions.follow(shared, now.sessions).await?;

@@ -20,7 +20,7 @@ use crate::auth::token::Token;
 use crate::db::connect::DatabaseOptions;
 use crate::db::url::DatabaseUrl;
 use crate::rows::Principal;
-use crate::rows::{MethodRow, Revisions};
+use crate::rows::{ChangeCounters, MethodRow};
 use crate::store::NewToken;
 use crate::store::SqlStore;
 use crate::store::Store;

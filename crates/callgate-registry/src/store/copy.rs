@@ -16,7 +16,7 @@ use crate::db::error::OpenError;
 use crate::db::migrate;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::rows::Revisions;
+use crate::rows::ChangeCounters;
 use crate::store::Store as _;
 use crate::store::StoreError;
 
@@ -113,7 +113,7 @@ pub async fn copy(
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
     let from = SqlStore::open(copy.from, &patient, None).await;
     let from = from.map_err(|error| CopyError::OpenSource(copy.from.to_string(), error))?;
-    let before = from.revisions().await.map_err(from_error)?;
+    let before = from.change_counters().await.map_err(from_error)?;
     let source = Content::read(&from).await.map_err(from_error)?;
     source.refuse_unfit(copy.to.dialect(), &from.tables)?;
     let sums = source.sums();
@@ -129,7 +129,7 @@ pub async fn copy(
     refuse_content(&copy, &to, &sums, &found)?;
     source.write(&mut work, tell).await.map_err(to_error)?;
     let found = sum_up(&mut work).await.map_err(to_error)?;
-    let now = from.revisions().await.map_err(from_error)?;
+    let now = from.change_counters().await.map_err(from_error)?;
     let copied = CopyReport { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
@@ -183,7 +183,11 @@ fn refuse_content(
 }
 
 /// Compares counters except those of sessions and messages, which change while a server runs.
-fn is_same(before: &Revisions, now: &Revisions) -> bool {
-    let of = |revisions: &Revisions| Revisions { sessions: 0, messages: 0, ..*revisions };
+fn is_same(before: &ChangeCounters, now: &ChangeCounters) -> bool {
+    let of = |change_counters: &ChangeCounters| ChangeCounters {
+        sessions: 0,
+        messages: 0,
+        ..*change_counters
+    };
     of(before) == of(now)
 }

@@ -15,7 +15,7 @@ impl SqlStore {
     /// Writes the changes of an import, or nothing if the registry changed since.
     pub async fn import(&self, import: &Import) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        if work.revision("catalog").await? != own_part(import.revision) {
+        if work.change_counter("catalog").await? != own_part(import.change_counter) {
             return Err(StoreError::Conflict);
         }
         work.write_access(&import.access).await?;
@@ -70,8 +70,8 @@ impl StoreTransaction<'_> {
     }
 
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
-        let revision = self.revision("access").await?;
-        if access.revision.is_some_and(|made_from| own_part(made_from) != revision) {
+        let change_counter = self.change_counter("access").await?;
+        if access.change_counter.is_some_and(|made_from| own_part(made_from) != change_counter) {
             return Err(StoreError::Conflict);
         }
         for row in &access.sections {

@@ -198,7 +198,7 @@ impl StoreTransaction<'_> {
 
     pub(super) async fn catalog_rows(&mut self) -> Result<CatalogRows> {
         Ok(CatalogRows {
-            revision: self.revision("catalog").await?,
+            change_counter: self.change_counter("catalog").await?,
             methods: self.all_methods().await?,
             sections: self.read(SECTIONS, read::section).await?,
             actions: self.read(ACTIONS, read::action).await?,
@@ -210,7 +210,7 @@ impl StoreTransaction<'_> {
 
     pub(super) async fn access_rows(&mut self) -> Result<AccessRows> {
         Ok(AccessRows {
-            revision: self.revision("access").await?,
+            change_counter: self.change_counter("access").await?,
             users: self.read(USERS, read::user).await?,
             roles: self.read(&format!("{ROLES} ORDER BY id"), read::role).await?,
             sections: self.read(SECTIONS, read::section).await?,
@@ -222,7 +222,12 @@ impl StoreTransaction<'_> {
     }
 
     /// Whether the rows that were read are consistent.
-    pub(super) async fn is_one_moment(&mut self, counter: &str, revision: i64) -> Result<bool> {
-        Ok(self.dialect().reads_one_moment() || self.revision(counter).await? == revision)
+    pub(super) async fn is_one_moment(
+        &mut self,
+        counter: &str,
+        change_counter: i64,
+    ) -> Result<bool> {
+        Ok(self.dialect().reads_one_moment()
+            || self.change_counter(counter).await? == change_counter)
     }
 }

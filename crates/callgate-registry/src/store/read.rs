@@ -5,7 +5,7 @@ use callgate::Secret;
 use crate::db::database::{Cell, Dialect, Row};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 use crate::rows::{
-    ActionRow, CredentialRow, GrantRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
+    ActionRow, ChangeCounters, CredentialRow, GrantRow, ImportRow, KeyRow, MessageRow, MethodRow,
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
 };
 
@@ -37,20 +37,20 @@ fn joined(cell: Cell) -> Result<Vec<Cell>> {
     Ok(cells.collect())
 }
 
-pub(super) fn revisions(rows: Vec<Row>) -> Result<Revisions> {
-    let mut revisions = Revisions::default();
+pub(super) fn change_counters(rows: Vec<Row>) -> Result<ChangeCounters> {
+    let mut change_counters = ChangeCounters::default();
     for mut row in rows {
         match row.text().as_str() {
-            "catalog" => revisions.catalog = row.int()?,
-            "access" => revisions.access = row.int()?,
-            "tokens" => revisions.tokens = row.int()?,
-            "keys" => revisions.keys = row.int()?,
-            "sessions" => revisions.sessions = row.int()?,
-            "messages" => revisions.messages = row.int()?,
+            "catalog" => change_counters.catalog = row.int()?,
+            "access" => change_counters.access = row.int()?,
+            "tokens" => change_counters.tokens = row.int()?,
+            "keys" => change_counters.keys = row.int()?,
+            "sessions" => change_counters.sessions = row.int()?,
+            "messages" => change_counters.messages = row.int()?,
             _ => {}
         }
     }
-    Ok(revisions)
+    Ok(change_counters)
 }
 
 pub(super) fn section(mut row: Row) -> Result<SectionRow> {

@@ -11,28 +11,30 @@ use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed, read};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::Upsert;
 use crate::db::pool::retry_deadlocks;
-use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
+use crate::rows::{
+    AccessRows, CatalogRows, ChangeCounters, KeyRow, MessageRow, SessionRow, TokenRow,
+};
 use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
 /// Maximum number of attempts to read consistent rows without snapshots.
 const MAX_READS: usize = 10;
 
-const REVISIONS: &str = "SELECT name, value FROM callgate_revisions";
+const CHANGE_COUNTERS: &str = "SELECT name, value FROM callgate_revisions";
 
 #[async_trait]
 impl Store for SqlStore {
-    async fn revisions(&self) -> Result<Revisions> {
+    async fn change_counters(&self) -> Result<ChangeCounters> {
         self.database.driver.check()?;
-        let own = read::revisions(self.rows(REVISIONS, &[]).await?)?;
-        self.festi.as_ref().map_or(Ok(own), |festi| Ok(festi.revisions(own)?))
+        let own = read::change_counters(self.rows(CHANGE_COUNTERS, &[]).await?)?;
+        self.festi.as_ref().map_or(Ok(own), |festi| Ok(festi.change_counters(own)?))
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.catalog_rows().await?;
-            if moment.is_one_moment("catalog", rows.revision).await? {
+            if moment.is_one_moment("catalog", rows.change_counter).await? {
                 drop(moment);
                 return match &self.festi {
                     Some(festi) => Ok(festi.catalog_rows(rows).await?),
@@ -47,7 +49,7 @@ impl Store for SqlStore {
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.access_rows().await?;
-            if moment.is_one_moment("access", rows.revision).await? {
+            if moment.is_one_moment("access", rows.change_counter).await? {
                 drop(moment);
                 return match &self.festi {
                     Some(festi) => Ok(festi.access_rows(rows).await?),
@@ -134,8 +136,8 @@ impl Store for SqlStore {
             return Ok(None);
         }
         let combined = |catalog| {
-            let own = Revisions { catalog, ..Revisions::default() };
-            festi.revisions(own).ok().map(|both| both.catalog)
+            let own = ChangeCounters { catalog, ..ChangeCounters::default() };
+            festi.change_counters(own).ok().map(|both| both.catalog)
         };
         Ok(raised.and_then(|(before, after)| combined(before).zip(combined(after))))
     }
@@ -269,9 +271,9 @@ impl SqlStore {
 
     async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
         let mut work = self.begin(Purpose::Write).await?;
-        let before = work.revision("catalog").await?;
+        let before = work.change_counter("catalog").await?;
         work.name_tools(names).await?;
-        let after = work.revision("catalog").await?;
+        let after = work.change_counter("catalog").await?;
         work.commit().await?;
         Ok((before, after))
     }

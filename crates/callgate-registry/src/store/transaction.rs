@@ -78,10 +78,10 @@ impl<'s> StoreTransaction<'s> {
     pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
         let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
         self.run(raise, &[counter.into()]).await?;
-        self.revision(counter).await
+        self.change_counter(counter).await
     }
 
-    pub(super) async fn revision(&mut self, counter: &str) -> Result<i64> {
+    pub(super) async fn change_counter(&mut self, counter: &str) -> Result<i64> {
         let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
         self.number(sql, &[counter.into()]).await
     }

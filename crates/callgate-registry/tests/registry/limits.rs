@@ -222,7 +222,7 @@ async fn forgotten_on_the_way(kind: Kind) {
     assert!(router.passed.load(Ordering::SeqCst) > before, "it came along here");
     router.forgotten.fetch_add(1, Ordering::SeqCst);
     for _ in 0..4 {
-        store.revisions().await.unwrap();
+        store.change_counters().await.unwrap();
     }
 }
 

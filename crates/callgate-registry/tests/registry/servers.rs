@@ -162,7 +162,7 @@ async fn of_transactions_that_mariadb_cuts_off_nothing_stays() {
 
 /// Asks until there is an answer.
 async fn answers(store: &SqlStore) {
-    let asking = async { while store.revisions().await.is_err() {} };
+    let asking = async { while store.change_counters().await.is_err() {} };
     tokio::time::timeout(PATIENCE, asking).await.unwrap();
 }
 
@@ -171,14 +171,17 @@ async fn away_and_back(server: &'static DatabaseServer) {
     let store = migrated(&place).await;
     let section = |name: &'static str| store.add_section(name, "S", Mask::Read);
     server.suspend();
-    for error in [store.revisions().await.map(drop), section("a").await] {
+    for error in [store.change_counters().await.map(drop), section("a").await] {
         assert_eq!(kind(&error.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
     }
     server.resume();
     answers(&store).await;
     section("b").await.unwrap();
     server.kill();
-    assert_eq!(kind(&store.revisions().await.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
+    assert_eq!(
+        kind(&store.change_counters().await.unwrap_err()),
+        Some(DatabaseErrorKind::Unavailable)
+    );
     assert_eq!(kind(&section("c").await.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
     server.restart();
     answers(&store).await;
@@ -215,7 +218,7 @@ async fn somebody_in_the_way(kind: Kind, sleep: &str) {
         }
     };
     assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Busy), "{error}");
-    store.revisions().await.unwrap();
+    store.change_counters().await.unwrap();
     holding.join().unwrap();
     store.add_section("after", "S", Mask::Read).await.unwrap();
 }

@@ -73,7 +73,7 @@ async fn an_encrypted_server_is_trusted_by_its_certificate() {
     for options in [ca.as_str(), "?trust_certificate=true"] {
         let url = url(door, options).parse().unwrap();
         let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-        store.revisions().await.unwrap();
+        store.change_counters().await.unwrap();
     }
 }
 
@@ -113,7 +113,7 @@ async fn a_server_that_stops_answering_holds_nobody_up_and_is_found_again() {
     server.signal("STOP");
     // It may take it a moment.
     let read = loop {
-        if let Err(error) = store.revisions().await {
+        if let Err(error) = store.change_counters().await {
             break error;
         }
     };

@@ -67,10 +67,10 @@ async fn a_file_with_tables_of_its_own_is_not_touched() {
 async fn a_file_that_was_replaced_is_noticed() {
     let registry = Kind::Sqlite.registry().await;
     let path = registry.place.url.path().unwrap();
-    registry.store.revisions().await.unwrap();
+    registry.store.change_counters().await.unwrap();
     std::fs::rename(path, path.with_extension("away")).unwrap();
     let kind = async || {
-        let error = registry.store.revisions().await.unwrap_err();
+        let error = registry.store.change_counters().await.unwrap_err();
         error.database().unwrap().kind
     };
     assert_eq!(kind().await, DatabaseErrorKind::Replaced);

@@ -43,7 +43,7 @@ impl Papers {
 
 async fn connects(url: &DatabaseUrl) -> SqlStore {
     let (store, _) = SqlStore::migrate(url, &DatabaseOptions::default(), None).await.unwrap();
-    store.revisions().await.unwrap();
+    store.change_counters().await.unwrap();
     store
 }
 

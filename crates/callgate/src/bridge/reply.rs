@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::bridge::failure::{CHECK_URL, error_message};
 use crate::bridge::receive::message::{
-    MessageId, Request, Revision, ServerMessage, parse_server_message, rpc_error,
+    MessageId, ProtocolVersion, Request, ServerMessage, parse_server_message, rpc_error,
 };
 use crate::bridge::reply::event_stream::{
     EventStream, MIN_RETRY_DELAY, RETRY_DELAY, is_stream, resuming,
@@ -86,7 +86,7 @@ impl Bridge {
         refusal: ErrorResponse,
     ) -> Result<(), BridgeFailure> {
         if request.is_handshake() && refusal.rejects_era() {
-            let requested = request.params().map(|Revision { version }| version);
+            let requested = request.params().map(|ProtocolVersion { version }| version);
             return Err(refusal.era_failure(&self.http, requested.as_deref()));
         }
         match &refusal.json {

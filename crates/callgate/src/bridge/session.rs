@@ -9,7 +9,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, watch};
 
-use crate::bridge::receive::message::{INITIALIZED, Revision, parse_server_message};
+use crate::bridge::receive::message::{INITIALIZED, ProtocolVersion, parse_server_message};
 use crate::bridge::send::{ErrorResponse, SendPolicy};
 use crate::bridge::{Bridge, BridgeFailure};
 use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
@@ -79,7 +79,7 @@ impl CurrentSession {
 }
 
 fn version_of(result: &RawValue) -> Option<Box<str>> {
-    serde_json::from_str(result.get()).ok().map(|Revision { version }| version)
+    serde_json::from_str(result.get()).ok().map(|ProtocolVersion { version }| version)
 }
 
 impl Bridge {

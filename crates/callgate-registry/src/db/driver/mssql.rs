@@ -1,7 +1,7 @@
 //! Driver for SQL Server.
 //!
 //! Read transactions are plain statements: `READ COMMITTED` would not give them a snapshot, and operations
-//! compare revisions instead. After an error the connection is closed, which rolls its transaction back.
+//! compare change counters instead. After an error the connection is closed, which rolls its transaction back.
 
 mod address;
 mod connection;

@@ -24,7 +24,7 @@ async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written
     sleep(Duration::from_secs(61)).await;
     followed.set(|rows| {
         rows.tokens.remove(0);
-        rows.revisions.tokens += 1;
+        rows.change_counters.tokens += 1;
     });
     let gone = AuthenticateError::InvalidToken;
     let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
@@ -69,7 +69,7 @@ async fn what_the_database_tells_is_heard_before_the_next_poll() {
         let token = if round % 2 == 0 { Err(AuthenticateError::InvalidToken) } else { Ok("ada") };
         followed.set(|rows| {
             rows.tokens.iter_mut().for_each(|row| row.expires_at = (round % 2 == 0).then_some(5));
-            rows.revisions.tokens += 1;
+            rows.change_counters.tokens += 1;
         });
         followed.store.told.notify_one();
         let is_so =
@@ -85,7 +85,7 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     let followed = followed(Duration::ZERO).await;
     followed.ask("one").await.unwrap();
     // The double has none to give.
-    followed.set(|rows| rows.revisions.messages += 1);
+    followed.set(|rows| rows.change_counters.messages += 1);
     followed.until(async |it| it.is_unavailable()).await;
     for _ in 0..100 {
         sleep(Duration::from_millis(50)).await;
@@ -93,14 +93,14 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     }
     followed.set(|rows| {
         rows.tokens.clear();
-        rows.revisions.tokens += 1;
+        rows.change_counters.tokens += 1;
     });
     let took = followed.until(async |it| it.ask("one").await.is_err()).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
     // Nor does the catalog wait for them: what it takes to call a method is in there.
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a")];
-        rows.revisions.catalog += 1;
+        rows.change_counters.catalog += 1;
     });
     followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
 }
@@ -145,7 +145,7 @@ async fn a_caller_expires_with_their_token() {
     let end: i64 = 4_000_000_000;
     followed.set(|rows| {
         rows.tokens.iter_mut().for_each(|row| row.expires_at = Some(end));
-        rows.revisions.tokens += 1;
+        rows.change_counters.tokens += 1;
     });
     let end = std::time::UNIX_EPOCH + Duration::from_secs(end.unsigned_abs());
     followed.until(async |_| expiry().await == Some(end)).await;

@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
-use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
+use crate::rows::{
+    AccessRows, CatalogRows, ChangeCounters, KeyRow, MessageRow, SessionRow, TokenRow,
+};
 use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
@@ -54,7 +56,7 @@ enum What {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) mode: Mode,
-    pub(super) revisions: Revisions,
+    pub(super) change_counters: ChangeCounters,
     pub(super) access: AccessRows,
     pub(super) catalog: CatalogRows,
     pub(super) tokens: Vec<TokenRow>,
@@ -117,17 +119,21 @@ impl FakeStore {
 
 #[async_trait]
 impl Store for FakeStore {
-    async fn revisions(&self) -> Result<Revisions> {
-        self.ask(What::Counters, |rows| rows.revisions).await
+    async fn change_counters(&self) -> Result<ChangeCounters> {
+        self.ask(What::Counters, |rows| rows.change_counters).await
     }
     async fn catalog_rows(&self) -> Result<CatalogRows> {
-        let read =
-            |rows: &Rows| CatalogRows { revision: rows.revisions.catalog, ..rows.catalog.clone() };
+        let read = |rows: &Rows| CatalogRows {
+            change_counter: rows.change_counters.catalog,
+            ..rows.catalog.clone()
+        };
         self.ask(What::Catalog, read).await
     }
     async fn access_rows(&self) -> Result<AccessRows> {
-        let read =
-            |rows: &Rows| AccessRows { revision: rows.revisions.access, ..rows.access.clone() };
+        let read = |rows: &Rows| AccessRows {
+            change_counter: rows.change_counters.access,
+            ..rows.access.clone()
+        };
         self.ask(What::Other, read).await
     }
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {

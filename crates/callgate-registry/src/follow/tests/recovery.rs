@@ -23,13 +23,15 @@ async fn an_older_state_that_was_restored_is_read_again() {
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a"), method("b")];
-        rows.revisions = Revisions { catalog: 9, access: 9, tokens: 9, ..Revisions::default() };
+        rows.change_counters =
+            ChangeCounters { catalog: 9, access: 9, tokens: 9, ..ChangeCounters::default() };
     });
     followed.until(async |it| tools(it) == 2).await;
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a")];
         rows.access.users.clear();
-        rows.revisions = Revisions { catalog: 3, access: 3, tokens: 3, ..Revisions::default() };
+        rows.change_counters =
+            ChangeCounters { catalog: 3, access: 3, tokens: 3, ..ChangeCounters::default() };
     });
     followed.until(async |it| tools(it) == 1).await;
     assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken), "no such user");
@@ -40,13 +42,13 @@ async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
     let followed = followed(Duration::from_mins(1)).await;
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a")];
-        rows.revisions.catalog += 1;
+        rows.change_counters.catalog += 1;
     });
     followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
     followed.set(|rows| {
         rows.mode = Mode::NoCatalog;
         rows.catalog.methods.push(method("b"));
-        rows.revisions.catalog += 1;
+        rows.change_counters.catalog += 1;
     });
     sleep(POLL * 4).await;
     assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
@@ -73,7 +75,7 @@ async fn another_catalog_under_the_same_number_is_read() {
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a"), method("b")];
-        rows.revisions.catalog = 12;
+        rows.change_counters.catalog = 12;
     });
     followed.until(async |it| tools(it) == 2).await;
     // It is noted that this one is in force.
@@ -89,7 +91,7 @@ async fn a_catalog_that_was_being_made_meanwhile_is_made_again() {
     followed.set(|rows| {
         rows.mode = Mode::SlowNames;
         rows.catalog.methods = vec![method("a.b")];
-        rows.revisions.catalog = 12;
+        rows.change_counters.catalog = 12;
     });
     followed.until(async |it| tools(it) == 1).await;
     // Its name is still being written.
@@ -101,7 +103,7 @@ async fn a_catalog_that_was_being_made_meanwhile_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn the_last_changes_of_sessions_are_read_again() {
     let followed = followed(Duration::from_mins(1)).await;
-    followed.set(|rows| rows.revisions.sessions = 50_000);
+    followed.set(|rows| rows.change_counters.sessions = 50_000);
     followed.until(async |it| it.set(|rows| !rows.asked_after.is_empty())).await;
     replaced(&followed, &[]).await;
     followed.until(async |it| it.set(|rows| rows.asked_after.len() > 1)).await;

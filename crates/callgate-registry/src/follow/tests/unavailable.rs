@@ -132,7 +132,7 @@ async fn a_revoked_token_is_dead_with_the_next_poll_and_a_changed_one_is_replace
     followed.set(|rows| {
         rows.tokens.remove(0);
         rows.tokens[0].expires_at = Some(5);
-        rows.revisions.tokens += 1;
+        rows.change_counters.tokens += 1;
     });
     let refused = async |token: &str, it: &Followed| {
         it.ask(token).await == Err(AuthenticateError::InvalidToken)
@@ -152,7 +152,7 @@ async fn a_look_up_that_a_revocation_overtakes_is_repeated() {
     sleep(Duration::from_millis(50)).await;
     followed.set(|rows| {
         rows.tokens.clear();
-        rows.revisions.tokens += 1;
+        rows.change_counters.tokens += 1;
     });
     assert_eq!(asking.await.unwrap(), Err(AuthenticateError::InvalidToken));
     assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken));
@@ -216,7 +216,7 @@ async fn without_grace_a_token_is_honoured_for_about_a_second() {
         }
         followed.set(|rows| {
             rows.mode = mode;
-            rows.revisions.tokens += 1;
+            rows.change_counters.tokens += 1;
         });
         let took = followed.until(async |it| it.cannot_check("one").await).await;
         assert!(took <= Duration::from_secs(1), "{mode:?}: {took:?}");

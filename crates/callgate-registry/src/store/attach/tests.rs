@@ -52,7 +52,7 @@ impl Place {
 
     async fn numbers(&self) -> (i64, i64, i64) {
         self.store.look().await.unwrap();
-        let now = self.store.revisions().await.unwrap();
+        let now = self.store.change_counters().await.unwrap();
         (now.catalog, now.access, now.tokens)
     }
 }
@@ -250,8 +250,8 @@ async fn rows_that_were_read_have_the_revision_that_is_asked_for() {
     for text in ["a", "b"] {
         place.sql(&format!("UPDATE rpc_methods SET description = '{text}'")).await;
         place.sql(&format!("UPDATE users SET login = '{text}' WHERE id = 7")).await;
-        let catalog = place.store.catalog_rows().await.unwrap().revision;
-        let access = place.store.access_rows().await.unwrap().revision;
+        let catalog = place.store.catalog_rows().await.unwrap().change_counter;
+        let access = place.store.access_rows().await.unwrap().change_counter;
         let (now_catalog, now_access, _) = place.numbers().await;
         assert_eq!((catalog, access), (now_catalog, now_access));
     }

@@ -139,7 +139,7 @@ pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) 
     store.add_section("new", "", Mask::Read).await.unwrap();
     let sections = store.sections().await.unwrap();
     assert!(sections.len() == 1 && sections[0].id > 60, "{sections:?}");
-    assert!(store.revisions().await.unwrap().sessions >= 42);
+    assert!(store.change_counters().await.unwrap().sessions >= 42);
 }
 
 pub(crate) async fn numbers_that_were_freed_are_not_given_again_after_a_copy(kind: Kind) {

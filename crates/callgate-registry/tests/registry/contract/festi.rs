@@ -110,7 +110,7 @@ pub(super) async fn what_changes_in_an_attached_database_raises_a_revision(kind:
     store.catalog_rows().await.unwrap();
     let seen = async || {
         store.look().await.unwrap();
-        store.revisions().await.unwrap()
+        store.change_counters().await.unwrap()
     };
     let mut before = seen().await;
     assert_eq!(seen().await, before);

@@ -21,9 +21,9 @@ pub(crate) async fn the_first_key_stays_the_first_until_it_is_old(registry: Regi
     assert!(keys.iter().all(|key| key.active_from <= key.created_at), "it signs at once");
     // Another follows when the newest is old enough.
     assert!(!added("session", "bb", Some(3600)).await);
-    let before = store.revisions().await.unwrap();
+    let before = store.change_counters().await.unwrap();
     assert!(added("session", "bb", Some(0)).await);
-    assert_ne!(store.revisions().await.unwrap().keys, before.keys);
+    assert_ne!(store.change_counters().await.unwrap().keys, before.keys);
     let keys = store.keys("session").await.unwrap();
     let [newer, older] = keys.as_slice() else { panic!("{keys:?}") };
     assert_eq!((newer.secret.as_str(), older.secret.as_str()), ("bb", "aa"));
@@ -57,13 +57,13 @@ pub(crate) async fn sessions_are_read_in_the_order_of_their_changes(registry: Re
         };
         store.update_session(nonce, ends_at, &change).await.unwrap()
     };
-    let before = store.revisions().await.unwrap();
+    let before = store.change_counters().await.unwrap();
     for (nonce, is_end, ends_at) in [("a", false, 10), ("b", true, 20), ("a", true, 10)] {
         change(nonce, is_end, ends_at).await;
     }
     let now = change("a", false, 10).await;
     assert_eq!((now.nonce.as_str(), now.ended, now.ends_at), ("a", true, 10));
-    let after = store.revisions().await.unwrap();
+    let after = store.change_counters().await.unwrap();
     assert_eq!((after.catalog, after.access), (before.catalog, before.access), "no reload");
     assert_eq!(after.sessions, now.number);
     let rows = store.sessions_after(0).await.unwrap();
@@ -99,12 +99,12 @@ pub(crate) async fn changes_of_one_session_by_several_gateways_are_all_kept(regi
 
 pub(crate) async fn messages_are_read_in_order_and_forgotten(registry: Registry) {
     let store = &registry.store;
-    let before = store.revisions().await.unwrap();
+    let before = store.change_counters().await.unwrap();
     let long = format!("{{\"ł\":\"{}\"}}", "🚀".repeat(registry.place.scale().letters));
     for (session, message) in [("aa", "1"), ("bb", &long), ("aa", "3")] {
         store.post_message(session, message).await.unwrap();
     }
-    let after = store.revisions().await.unwrap();
+    let after = store.change_counters().await.unwrap();
     assert_eq!((after.catalog, after.access), (before.catalog, before.access), "no reload");
     let rows = store.messages_after(before.messages).await.unwrap();
     let read: Vec<_> =

@@ -81,7 +81,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
     store.add_method(&row("m"), &[]).await.unwrap();
     store.add_user("ada", Some("admins")).await.unwrap();
     store.add_section("s", "S", Mask::Execute).await.unwrap();
-    let before = store.revisions().await.unwrap();
+    let before = store.change_counters().await.unwrap();
     let errors = [
         store.add_method(&row("m"), &[]).await.unwrap_err(),
         store.add_method(&row("n"), &[("gone".to_owned(), Mask::Read)]).await.unwrap_err(),
@@ -96,7 +96,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
     ];
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     insta::assert_debug_snapshot!("what_is_taken_or_missing", errors);
-    assert_eq!(store.revisions().await.unwrap(), before);
+    assert_eq!(store.change_counters().await.unwrap(), before);
 }
 
 pub(crate) async fn grants_of_users_and_roles_become_access(registry: Registry) {
@@ -154,9 +154,9 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
     registry: Registry,
 ) {
     let store = &registry.store;
-    let mut last = store.revisions().await.unwrap();
+    let mut last = store.change_counters().await.unwrap();
     let mut raised = async |what: &str| {
-        let now = store.revisions().await.unwrap();
+        let now = store.change_counters().await.unwrap();
         let changed = (
             now.catalog != last.catalog,
             now.access != last.access,
@@ -281,7 +281,7 @@ fn note(id: &str, written: &str) -> ImportRow {
 
 pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     let store = &registry.store;
-    let revision = async || store.revisions().await.unwrap().catalog;
+    let change_counter = async || store.change_counters().await.unwrap().catalog;
     let needs = vec![("new".to_owned(), Mask::Read)];
     let write = |row: MethodRow, needs: Option<Vec<(String, Mask)>>, written: &str| {
         let note = note(&row.rpc_method, written);
@@ -289,7 +289,7 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     };
     let class = TypeRow { name: "User".to_owned(), fields: None, schema: Some("{}".to_owned()) };
     let import = Import {
-        revision: revision().await,
+        change_counter: change_counter().await,
         sections: vec!["new".to_owned()],
         types: vec![class.clone()],
         changes: vec![write(row("a"), Some(needs.clone()), "1"), write(row("b"), Some(needs), "1")],
@@ -306,7 +306,7 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
     let no_such_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
     let broken = Import {
-        revision: revision().await,
+        change_counter: change_counter().await,
         changes: vec![
             ImportChange::Remove(Box::new(a.clone())),
             write(titled.clone(), no_such_section, "2"),
@@ -347,7 +347,7 @@ pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_non
     // The same id again, which is quarantined later: what it needs and its note are there once.
     changes.push(write(named(count - 1), Mask::Execute));
     let import = Import {
-        revision: store.revisions().await.unwrap().catalog,
+        change_counter: store.change_counters().await.unwrap().catalog,
         sections: vec!["new".to_owned()],
         changes,
         ..Import::default()
@@ -411,11 +411,11 @@ pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(reg
     assert!(!replace(&old, &new).await, "there is none");
     store.set_credential(ada, "shop", &old).await.unwrap();
     store.set_credential(ada, "node", &old).await.unwrap();
-    let before = store.revisions().await.unwrap().access;
+    let before = store.change_counters().await.unwrap().access;
     assert!(!replace(&secret("token-a"), &new).await, "case counts");
-    assert_eq!(store.revisions().await.unwrap().access, before);
+    assert_eq!(store.change_counters().await.unwrap().access, before);
     assert!(replace(&old, &new).await);
-    assert!(store.revisions().await.unwrap().access > before);
+    assert!(store.change_counters().await.unwrap().access > before);
     // Somebody who does not know whether it was written may say it again.
     assert!(replace(&old, &new).await);
     assert!(!replace(&old, &secret("c")).await);
@@ -458,27 +458,27 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
     };
     let grant = |holder| ImportGrant { holder, section: "users".to_owned(), value: 4 };
     let access = ImportAccess {
-        revision: Some(store.revisions().await.unwrap().access),
+        change_counter: Some(store.change_counters().await.unwrap().access),
         sections: vec![section("Users"), section("Twice")],
         roles: vec![RoleRow { id: 7, caption: "clerk".to_owned() }],
         users: vec![UserRow { id: 9, login: "ada".to_owned(), id_type: Some(7), role: None }],
         grants: vec![grant(Principal::Role(7)), grant(Principal::User(9))],
     };
-    let revision = store.revisions().await.unwrap().catalog;
-    let import = Import { revision, access, ..Import::default() };
+    let change_counter = store.change_counters().await.unwrap().catalog;
+    let import = Import { change_counter, access, ..Import::default() };
     store.import(&import).await.unwrap();
     let rows = store.access_rows().await.unwrap();
     assert_eq!((rows.sections.len(), rows.sections[0].caption.as_str()), (1, "Users"));
     assert_eq!((rows.users[0].id, rows.users[0].role.as_deref()), (9, Some("clerk")));
     assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
     // Somebody granted something since it was made.
-    let moved = Import { revision: store.revisions().await.unwrap().catalog, ..import };
+    let moved = Import { change_counter: store.change_counters().await.unwrap().catalog, ..import };
     assert!(matches!(store.import(&moved).await, Err(StoreError::Conflict)));
 }
 
 pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
     let store = &registry.store;
-    let revisions = store.revisions().await.unwrap();
+    let change_counters = store.change_counters().await.unwrap();
     let renew = async |server, seconds| store.renew_lease(server, seconds).await.unwrap();
     assert_eq!(renew("a", 1_000).await, 1);
     assert_eq!(renew("b", 2_000).await, 2);
@@ -490,5 +490,9 @@ pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
     assert_eq!(renew("a", 1_000).await, 2);
     store.delete_leases(i64::from(u32::MAX)).await.unwrap();
     assert_eq!(renew("a", 1_000).await, 1);
-    assert_eq!(store.revisions().await.unwrap(), revisions, "nobody else reads anything");
+    assert_eq!(
+        store.change_counters().await.unwrap(),
+        change_counters,
+        "nobody else reads anything"
+    );
 }

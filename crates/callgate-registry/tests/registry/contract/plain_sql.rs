@@ -84,8 +84,11 @@ pub(crate) async fn the_seeds_inserts_work_as_written(kind: Kind) {
         users: vec![user(123, "one", None), user(5, "five", Some(1))],
         ..ImportAccess::default()
     };
-    let revision = store.revisions().await.unwrap().catalog;
-    store.import(&Import { revision, access: access_rows, ..Import::default() }).await.unwrap();
+    let change_counter = store.change_counters().await.unwrap().catalog;
+    store
+        .import(&Import { change_counter, access: access_rows, ..Import::default() })
+        .await
+        .unwrap();
     let access = access(&store.access_rows().await.unwrap());
     for name in ["one", "five"] {
         assert!(requirement.allows(&access.caller_named(name).unwrap().grants), "{name}");
@@ -193,9 +196,9 @@ pub(crate) async fn plain_sql_on_every_table_raises_a_revision(kind: Kind) {
 }
 
 async fn raised(registry: &Registry, sql: &str) -> [bool; 4] {
-    let before = registry.store.revisions().await.unwrap();
+    let before = registry.store.change_counters().await.unwrap();
     registry.place.sql(sql).await;
-    let after = registry.store.revisions().await.unwrap();
+    let after = registry.store.change_counters().await.unwrap();
     [
         after.catalog > before.catalog,
         after.access > before.access,

@@ -123,7 +123,8 @@ async fn count_up(registry: &Registry) -> Result<(), StoreError> {
         written: "{}".to_owned(),
     };
     let change = ImportChange::Write { row: Box::new(row), needs: None, note };
-    let import = Import { revision: rows.revision, changes: vec![change], ..Import::default() };
+    let import =
+        Import { change_counter: rows.change_counter, changes: vec![change], ..Import::default() };
     store.import(&import).await
 }
 
@@ -161,8 +162,8 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
     let of_one = messages.iter().filter(|message| message.session == "05");
     let texts: Vec<&str> = of_one.map(|message| message.message.as_str()).collect();
     assert_eq!(texts, [r#"{"n":0}"#, r#"{"n":1}"#, r#"{"n":2}"#], "in order");
-    let revisions = store.revisions().await.unwrap();
-    assert_eq!((revisions.messages, revisions.sessions), (24, 24));
+    let change_counters = store.change_counters().await.unwrap();
+    assert_eq!((change_counters.messages, change_counters.sessions), (24, 24));
     assert_eq!(store.messages_after(numbers[9]).await.unwrap(), messages[10..]);
     let sessions = store.sessions_after(0).await.unwrap();
     assert_eq!(sessions.len(), 3);

@@ -158,7 +158,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
         schema: None,
     };
     let import = Import {
-        revision: store.revisions().await.unwrap().catalog,
+        change_counter: store.change_counters().await.unwrap().catalog,
         types: vec![class.clone()],
         changes: vec![ImportChange::Note(note.clone())],
         ..Import::default()
@@ -201,11 +201,11 @@ pub(crate) async fn what_must_be_there_once_is_refused_twice(registry: Registry)
     let token =
         NewToken { id_user: 1, name: "t".to_owned(), digest: "d".repeat(64), expires_at: None };
     let first = registry.store.add_token(&token).await.unwrap();
-    let before = registry.store.revisions().await.unwrap();
+    let before = registry.store.change_counters().await.unwrap();
     let StoreError::Database(error) = registry.store.add_token(&token).await.unwrap_err() else {
         panic!("expected what the database says")
     };
     assert_eq!(error.kind, DatabaseErrorKind::Duplicate, "{error}");
-    assert_eq!(registry.store.revisions().await.unwrap(), before);
+    assert_eq!(registry.store.change_counters().await.unwrap(), before);
     assert_eq!(registry.store.tokens().await.unwrap()[0].id, first);
 }

@@ -143,9 +143,9 @@ pub(crate) struct CallParams<'a> {
     pub(crate) meta: Option<&'a RawValue>,
 }
 
-/// The revision in the parameters or the result of `initialize`.
+/// Protocol version in the parameters or the result of `initialize`.
 #[derive(Deserialize)]
-pub(crate) struct Revision {
+pub(crate) struct ProtocolVersion {
     #[serde(rename = "protocolVersion")]
     pub(crate) version: Box<str>,
 }
