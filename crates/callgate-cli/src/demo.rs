@@ -7,7 +7,9 @@ use callgate::Mask;
 use callgate::access::Need;
 use callgate::local::Local;
 use callgate::model::LOCAL;
-use callgate_registry::{MethodRow, NewToken, Principal, SqlStore, Store as _, StoreError, Token};
+use callgate_registry::{
+    GrantHolder, MethodRow, NewToken, SqlStore, Store as _, StoreError, Token,
+};
 
 use crate::errors::hinted;
 
@@ -93,7 +95,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
         unless_exists(store.add_user(login, Some(role)).await)?;
         let role = store.role(role).await?;
         for (section, mask) in grants {
-            store.grant(Principal::Role(role.id), section, *mask).await?;
+            store.grant(GrantHolder::Role(role.id), section, *mask).await?;
         }
     }
     // Methods in code need no rows. With rows, titles, masks and exposure can be changed at run time.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    ActionRow, DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, ImportGrant,
-    MethodRow, Principal, SectionRow, TableNames, action_key, is_protocol_method, read_festi,
+    ActionRow, DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantHolder, GrantRow,
+    ImportGrant, MethodRow, SectionRow, TableNames, action_key, is_protocol_method, read_festi,
 };
 
 use crate::hint::hinted;
@@ -136,7 +136,7 @@ fn needs(
 }
 
 fn access(rows: &FestiRows, users: Users) -> AccessProposal {
-    let grant = |row: &GrantRow, holder: Principal| {
+    let grant = |row: &GrantRow, holder: GrantHolder| {
         let section = rows.sections.iter().find(|section| section.id == row.id_section)?;
         let value = row.value.trim().parse().unwrap_or_default();
         Some(ImportGrant { holder, section: section.ident.clone(), value })
@@ -147,11 +147,12 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
         ..AccessProposal::default()
     };
     let of_roles = rows.role_grants.iter();
-    access.grants = of_roles.filter_map(|row| grant(row, Principal::Role(row.id_holder))).collect();
+    access.grants =
+        of_roles.filter_map(|row| grant(row, GrantHolder::Role(row.id_holder))).collect();
     if users == Users::All {
         access.users = rows.users.iter().filter(|row| !row.login.is_empty()).cloned().collect();
         let own = rows.user_grants.iter();
-        access.grants.extend(own.filter_map(|row| grant(row, Principal::User(row.id_holder))));
+        access.grants.extend(own.filter_map(|row| grant(row, GrantHolder::User(row.id_holder))));
     }
     access
 }

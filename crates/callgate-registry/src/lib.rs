@@ -53,8 +53,8 @@ pub use follow::registry::{Following, Registry};
 pub use follow::upstreams::UpstreamFactory;
 pub use rows::{
     AccessRows, ActionRow, CHECK_ARGUMENTS, CatalogRows, ChangeCounters, CredentialRow,
-    DEFAULT_UPSTREAM, GUESSED, GrantRow, ImportRow, KeyRow, MessageRow, MethodColumn, MethodRow,
-    Principal, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow,
+    DEFAULT_UPSTREAM, GUESSED, GrantHolder, GrantRow, ImportRow, KeyRow, MessageRow, MethodColumn,
+    MethodRow, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow,
     UserRow, action_key,
 };
 pub use store::copy::{CopiedTable, Copy, CopyError, CopyReport, copy};

@@ -301,7 +301,7 @@ pub struct GrantRow {
 
 /// A user or a role with grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Principal {
+pub enum GrantHolder {
     /// A user id.
     User(i64),
     /// A role id.

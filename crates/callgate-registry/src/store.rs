@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
 use crate::rows::{
-    AccessRows, CatalogRows, ChangeCounters, ImportRow, KeyRow, MessageRow, MethodRow, Principal,
+    AccessRows, CatalogRows, ChangeCounters, GrantHolder, ImportRow, KeyRow, MessageRow, MethodRow,
     RoleRow, SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
 };
 
@@ -108,7 +108,7 @@ impl ImportAccess {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportGrant {
     /// The user or role.
-    pub holder: Principal,
+    pub holder: GrantHolder,
     /// Name of the section.
     pub section: String,
     /// Stored mask.

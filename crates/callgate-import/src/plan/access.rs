@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use callgate_registry::{AccessRows, ImportAccess, ImportGrant, Principal, TokenRow, UserRow};
+use callgate_registry::{AccessRows, GrantHolder, ImportAccess, ImportGrant, TokenRow, UserRow};
 
 use crate::source::AccessProposal;
 
@@ -49,15 +49,15 @@ pub(super) fn missing(
     (access, notes)
 }
 
-fn user_id(holder: Principal) -> Option<i64> {
-    if let Principal::User(id) = holder { Some(id) } else { None }
+fn user_id(holder: GrantHolder) -> Option<i64> {
+    if let GrantHolder::User(id) = holder { Some(id) } else { None }
 }
 
-fn role_id(holder: Principal) -> Option<i64> {
-    if let Principal::Role(id) = holder { Some(id) } else { None }
+fn role_id(holder: GrantHolder) -> Option<i64> {
+    if let GrantHolder::Role(id) = holder { Some(id) } else { None }
 }
 
-fn holders(proposal: &AccessProposal, id: impl Fn(Principal) -> Option<i64>) -> BTreeSet<i64> {
+fn holders(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>) -> BTreeSet<i64> {
     proposal.grants.iter().filter_map(|grant| id(grant.holder)).collect()
 }
 
@@ -79,8 +79,8 @@ fn missing_grants(
     let mut lowest: BTreeMap<(bool, i64, &str), i64> = BTreeMap::new();
     for grant in &proposal.grants {
         let (is_user, id) = match grant.holder {
-            Principal::Role(id) => (false, roles.get(&id)),
-            Principal::User(id) => (true, users.get(&id)),
+            GrantHolder::Role(id) => (false, roles.get(&id)),
+            GrantHolder::User(id) => (true, users.get(&id)),
         };
         let Some(&id) = id else { continue };
         let key = (is_user, id, grant.section.as_str());
@@ -90,7 +90,7 @@ fn missing_grants(
         }
     }
     let grant = |((is_user, id, section), value): ((bool, i64, &str), i64)| {
-        let holder = if is_user { Principal::User(id) } else { Principal::Role(id) };
+        let holder = if is_user { GrantHolder::User(id) } else { GrantHolder::Role(id) };
         ImportGrant { holder, section: section.to_owned(), value }
     };
     lowest.into_iter().map(grant).collect()

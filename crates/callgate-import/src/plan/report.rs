@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use callgate::Mask;
 use callgate::access::Section;
-use callgate_registry::{ImportAccess, ImportGrant, Principal};
+use callgate_registry::{GrantHolder, ImportAccess, ImportGrant};
 use serde_json::Value;
 
 use super::columns::{columns, normalized};
@@ -218,10 +218,10 @@ impl Report {
         for ImportGrant { holder, section, value } in grants {
             // New holders are shown by name, existing ones by id.
             let (what, id, name) = match holder {
-                Principal::User(id) => {
+                GrantHolder::User(id) => {
                     ("user", id, users.iter().find(|row| row.id == *id).map(|row| &row.login))
                 }
-                Principal::Role(id) => {
+                GrantHolder::Role(id) => {
                     ("role", id, roles.iter().find(|row| row.id == *id).map(|row| &row.caption))
                 }
             };

@@ -19,7 +19,7 @@ use super::registry::{Following, Registry};
 use crate::auth::token::Token;
 use crate::db::connect::DatabaseOptions;
 use crate::db::url::DatabaseUrl;
-use crate::rows::Principal;
+use crate::rows::GrantHolder;
 use crate::rows::{ChangeCounters, MethodRow};
 use crate::store::NewToken;
 use crate::store::SqlStore;
@@ -81,7 +81,7 @@ impl Place {
         let store = &self.store;
         store.add_user("ada", None).await.unwrap();
         let user = store.user("ada").await.unwrap();
-        store.grant(Principal::User(user.id), "users", mask).await.unwrap();
+        store.grant(GrantHolder::User(user.id), "users", mask).await.unwrap();
         let token = Token::generate().unwrap();
         let new = NewToken {
             id_user: user.id,

@@ -14,7 +14,7 @@ use crate::festi::attached::{ATTACHED, Attached};
 use crate::festi::layout::Table;
 use crate::festi::merge::{self, AttachOptions};
 use crate::festi::poll_state::PollIntervals;
-use crate::rows::{MethodRow, Principal};
+use crate::rows::{GrantHolder, MethodRow};
 
 /// A change that may concern Festi's rows.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,7 @@ pub(crate) enum Change<'a> {
     RemoveMethod(&'a str),
     AddUser,
     AddSection(&'a str),
-    Grant(Principal, &'a str, Mask),
+    Grant(GrantHolder, &'a str, Mask),
     SetSetting(&'a str),
 }
 
@@ -83,8 +83,8 @@ impl SqlStore {
             }
             Change::Grant(holder, section, mask) if festi.has_section(section).await? => {
                 let (table, column, id) = match holder {
-                    Principal::User(id) => (Table::UserGrants, "id_user", id),
-                    Principal::Role(id) => (Table::RoleGrants, "id_user_type", id),
+                    GrantHolder::User(id) => (Table::UserGrants, "id_user", id),
+                    GrantHolder::Role(id) => (Table::RoleGrants, "id_user_type", id),
                 };
                 let instead = format!(
                     "insert or update the row there: `id_section` of `{section}`, `{column}` {id}, `value` {}",

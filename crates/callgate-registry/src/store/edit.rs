@@ -8,7 +8,7 @@ use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Put, Upsert};
 use crate::db::error as db;
 use crate::db::pool::retry_deadlocks;
-use crate::rows::Principal;
+use crate::rows::GrantHolder;
 use crate::rows::{MethodRow, UpstreamRow};
 use crate::store::{Entity, Result};
 use crate::store::{NewToken, Store as _};
@@ -90,7 +90,7 @@ impl SqlStore {
     }
 
     /// Sets the grant of a user or a role on a section.
-    pub async fn grant(&self, holder: Principal, section: &str, mask: Mask) -> Result<()> {
+    pub async fn grant(&self, holder: GrantHolder, section: &str, mask: Mask) -> Result<()> {
         self.check(Change::Grant(holder, section, mask)).await?;
         let mut work = self.begin(Purpose::Write).await?;
         work.grant(holder, section, mask).await?;

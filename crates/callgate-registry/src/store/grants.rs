@@ -5,15 +5,15 @@ use callgate::Mask;
 use super::StoreTransaction;
 use super::transaction::taken;
 use crate::db::database::Value;
-use crate::rows::Principal;
+use crate::rows::GrantHolder;
 use crate::store::Entity;
 use crate::store::Result;
 
 /// Returns the permission table, its column and the id.
-fn permissions(holder: Principal) -> (&'static str, &'static str, i64) {
+fn permissions(holder: GrantHolder) -> (&'static str, &'static str, i64) {
     match holder {
-        Principal::User(id) => ("{sections_user_permission}", "id_user", id),
-        Principal::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
+        GrantHolder::User(id) => ("{sections_user_permission}", "id_user", id),
+        GrantHolder::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
     }
 }
 
@@ -68,7 +68,7 @@ impl StoreTransaction<'_> {
     /// Sets a grant.
     pub(super) async fn grant(
         &mut self,
-        holder: Principal,
+        holder: GrantHolder,
         section: &str,
         mask: Mask,
     ) -> Result<()> {
@@ -81,7 +81,7 @@ impl StoreTransaction<'_> {
 
     pub(super) async fn add_grant(
         &mut self,
-        holder: Principal,
+        holder: GrantHolder,
         section: &str,
         value: i64,
     ) -> Result<()> {

@@ -13,7 +13,8 @@ use callgate::mcp::LogLevel;
 use callgate::model::{Method, Safety};
 use callgate::{Callgate, Content, Context, Mask};
 use callgate_registry::{
-    Following, NewKey, NewToken, Principal, Registry, SESSION_KEYS, Store as _, Token, signing_key,
+    Following, GrantHolder, NewKey, NewToken, Registry, SESSION_KEYS, Store as _, Token,
+    signing_key,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -327,7 +328,7 @@ async fn clients_hear_of_changes_whichever_gateway_they_listen_at(kind: Kind) {
         listeners.push(fleet.listen(at).await);
     }
     let store = &fleet.registry.store;
-    store.grant(Principal::User(fleet.user), "secrets", Mask::Read).await.unwrap();
+    store.grant(GrantHolder::User(fleet.user), "secrets", Mask::Read).await.unwrap();
     for listener in &mut listeners {
         let told = listener.next().await.unwrap();
         assert_eq!(told["method"], "notifications/tools/list_changed");

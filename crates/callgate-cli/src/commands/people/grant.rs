@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use callgate::Mask;
-use callgate_registry::{AccessRows, GrantRow, Principal, SectionRow, SqlStore, Store as _};
+use callgate_registry::{AccessRows, GrantHolder, GrantRow, SectionRow, SqlStore, Store as _};
 use serde_json::{Value, json};
 
 use crate::cli::{GrantArgs, GrantCommand, GrantSet, ListArgs, mask_name};
@@ -49,9 +49,11 @@ fn list(access: &AccessRows, sections: &[SectionRow], as_json: bool, printer: &m
 
 async fn set_mask(store: &SqlStore, grant: &GrantSet, printer: &mut Printer) -> Result<()> {
     let (holder, name) = match (&grant.user, &grant.role) {
-        (Some(user), _) => (Principal::User(store.user(user).await?.id), format!("user `{user}`")),
+        (Some(user), _) => {
+            (GrantHolder::User(store.user(user).await?.id), format!("user `{user}`"))
+        }
         (None, Some(role)) => {
-            (Principal::Role(store.role(role).await?.id), format!("role `{role}`"))
+            (GrantHolder::Role(store.role(role).await?.id), format!("role `{role}`"))
         }
         (None, None) => anyhow::bail!("name a user or a role"),
     };

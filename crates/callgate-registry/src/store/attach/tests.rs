@@ -10,7 +10,7 @@ use super::*;
 use crate::auth::access::access;
 use crate::festi::merge::Overlay;
 use crate::hex::to_hex;
-use crate::rows::{MethodRow, Principal};
+use crate::rows::{GrantHolder, MethodRow};
 use crate::store::Store as _;
 
 const TABLES: &str = concat!(
@@ -279,9 +279,9 @@ async fn grants_are_festis_and_ours_only_on_sections_of_our_own() {
     let own = place.store.own();
     own.ensure_sections(&["a".to_owned(), "b".to_owned()]).await.unwrap();
     // By plain SQL, or by a program that does not know of Festi.
-    own.grant(Principal::User(123), "a", Mask::Execute).await.unwrap();
-    place.store.grant(Principal::User(123), "b", Mask::Write).await.unwrap();
-    assert!(place.store.grant(Principal::User(123), "a", Mask::Execute).await.is_err());
+    own.grant(GrantHolder::User(123), "a", Mask::Execute).await.unwrap();
+    place.store.grant(GrantHolder::User(123), "b", Mask::Write).await.unwrap();
+    assert!(place.store.grant(GrantHolder::User(123), "a", Mask::Execute).await.is_err());
     let access = access(&place.store.access_rows().await.unwrap());
     let ada = access.caller_named("ada").unwrap();
     let has = |section: &str| ada.grants.mask(&section.into());

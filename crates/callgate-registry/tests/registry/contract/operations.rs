@@ -2,8 +2,8 @@
 
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
-    Import, ImportAccess, ImportChange, ImportGrant, ImportRow, MethodRow, NewKey, NewToken,
-    Principal, RoleRow, SectionRow, Store as _, StoreError, Token, TypeRow, UpstreamRow,
+    GrantHolder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, MethodRow, NewKey,
+    NewToken, RoleRow, SectionRow, Store as _, StoreError, Token, TypeRow, UpstreamRow,
     UserCredentials, UserRow, access,
 };
 
@@ -89,7 +89,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
         store.update_method(&row("n"), None).await.unwrap_err(),
         store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
         store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
-        store.grant(Principal::User(1), "gone", Mask::Read).await.unwrap_err(),
+        store.grant(GrantHolder::User(1), "gone", Mask::Read).await.unwrap_err(),
         store.revoke_token(7).await.unwrap_err(),
         store.user("bob").await.map(|_| ()).unwrap_err(),
         store.role("newrole").await.map(|_| ()).unwrap_err(),
@@ -110,11 +110,11 @@ pub(crate) async fn grants_of_users_and_roles_become_access(registry: Registry) 
     store.add_user("nobody", Some("Anonymous")).await.unwrap();
     let editors = store.role("editors").await.unwrap().id;
     let anonymous = store.role("Anonymous").await.unwrap().id;
-    store.grant(Principal::Role(editors), "content", Mask::Read).await.unwrap();
-    store.grant(Principal::Role(editors), "content", Mask::Write).await.unwrap();
-    store.grant(Principal::User(ada), "content", Mask::None).await.unwrap();
-    store.grant(Principal::User(ada), "system", Mask::Execute).await.unwrap();
-    store.grant(Principal::Role(anonymous), "content", Mask::Read).await.unwrap();
+    store.grant(GrantHolder::Role(editors), "content", Mask::Read).await.unwrap();
+    store.grant(GrantHolder::Role(editors), "content", Mask::Write).await.unwrap();
+    store.grant(GrantHolder::User(ada), "content", Mask::None).await.unwrap();
+    store.grant(GrantHolder::User(ada), "system", Mask::Execute).await.unwrap();
+    store.grant(GrantHolder::Role(anonymous), "content", Mask::Read).await.unwrap();
     let access = access(&store.access_rows().await.unwrap());
     let mask = |caller: &Caller, section: &str| caller.grants.mask(&section.into());
     let named = |name| access.caller_named(name).unwrap();
@@ -178,10 +178,10 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
     assert_eq!(raised("method").await.1, catalog);
     let ada = store.add_user("ada", Some("role")).await.unwrap();
     assert_eq!(raised("user").await.1, access);
-    store.grant(Principal::User(ada), "s", Mask::Read).await.unwrap();
+    store.grant(GrantHolder::User(ada), "s", Mask::Read).await.unwrap();
     assert_eq!(raised("grant").await.1, access);
     let role = store.role("role").await.unwrap().id;
-    store.grant(Principal::Role(role), "s", Mask::Read).await.unwrap();
+    store.grant(GrantHolder::Role(role), "s", Mask::Read).await.unwrap();
     assert_eq!(raised("role grant").await.1, access);
     let id = store.add_token(&token(ada, &Token::generate().unwrap(), None)).await.unwrap();
     assert_eq!(raised("token").await.1, tokens);
@@ -462,7 +462,7 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
         sections: vec![section("Users"), section("Twice")],
         roles: vec![RoleRow { id: 7, caption: "clerk".to_owned() }],
         users: vec![UserRow { id: 9, login: "ada".to_owned(), id_type: Some(7), role: None }],
-        grants: vec![grant(Principal::Role(7)), grant(Principal::User(9))],
+        grants: vec![grant(GrantHolder::Role(7)), grant(GrantHolder::User(9))],
     };
     let change_counter = store.change_counters().await.unwrap().catalog;
     let import = Import { change_counter, access, ..Import::default() };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, Principal, SessionRow,
+    GrantHolder, Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, SessionRow,
     Store as _, StoreError,
 };
 
@@ -39,7 +39,7 @@ pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
             let name = format!("{writer}-{round}");
             store.ensure_sections(&["shared".to_owned(), name.clone()]).await.unwrap();
             let id = store.add_user(&name, Some("everybody")).await.unwrap();
-            store.grant(Principal::User(id), "shared", Mask::Read).await.unwrap();
+            store.grant(GrantHolder::User(id), "shared", Mask::Read).await.unwrap();
             let row = MethodRow { rpc_method: name.clone(), ..MethodRow::default() };
             store.add_method(&row, &[("shared".to_owned(), Mask::Read)]).await.unwrap();
             store.add_token(&token(id, writer * ROUNDS + round)).await.unwrap();

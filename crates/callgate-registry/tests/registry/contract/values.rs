@@ -2,8 +2,8 @@
 
 use callgate::{Mask, Secret};
 use callgate_registry::{
-    DatabaseErrorKind, Import, ImportChange, ImportRow, MethodRow, NewToken, Principal, Store as _,
-    StoreError, TypeRow, UpstreamRow,
+    DatabaseErrorKind, GrantHolder, Import, ImportChange, ImportRow, MethodRow, NewToken,
+    Store as _, StoreError, TypeRow, UpstreamRow,
 };
 
 use crate::databases::Registry;
@@ -134,7 +134,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     store.add_method(&row, &[(name.clone(), Mask::Read)]).await.unwrap();
     assert_eq!(read_back(&registry, &row).await, row);
     let id = store.add_user(&name, Some(&name)).await.unwrap();
-    store.grant(Principal::User(id), &name, Mask::Write).await.unwrap();
+    store.grant(GrantHolder::User(id), &name, Mask::Write).await.unwrap();
     store.set_credential(id, &name, &Secret::new(AWKWARD.trim_end()).unwrap()).await.unwrap();
     let access = store.access_rows().await.unwrap();
     assert_eq!((access.users[0].login.as_str(), access.user_grants.len()), (name.as_str(), 1));
