@@ -4,7 +4,7 @@ mod application;
 
 use anyhow::Context as _;
 use callgate::Mask;
-use callgate::access::Need;
+use callgate::access::SectionRequirement;
 use callgate::local::Local;
 use callgate::model::LOCAL;
 use callgate_registry::{
@@ -108,11 +108,11 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             upstream: Some(LOCAL.to_owned()),
             ..MethodRow::default()
         };
-        let needs = method.requirement().needs().iter();
+        let needs = method.requirement().sections().iter();
         let needs: Vec<(String, Mask)> = needs
             .filter_map(|(section, need)| match need {
-                Need::AtLeast(mask) => Some((section.to_string(), *mask)),
-                Need::Closed => None,
+                SectionRequirement::AtLeast(mask) => Some((section.to_string(), *mask)),
+                SectionRequirement::Closed => None,
             })
             .collect();
         unless_exists(store.add_method(&row, &needs).await)?;

@@ -10,8 +10,8 @@ use callgate_registry::{
 };
 
 use crate::hint::hinted;
-use crate::needs::NeedsByKey;
-use crate::source::{AccessProposal, Needed, Proposal, Refusal, Source};
+use crate::required_sections::RequiredSectionsByKey;
+use crate::source::{AccessProposal, Proposal, Refusal, RequiredMask, Source};
 
 /// Which users are imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn hint(error: &FestiError) -> String {
 
 fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> anyhow::Result<Source> {
     let mut source = Source::new(name, upstream);
-    let by_key = NeedsByKey::new(&rows.sections, &rows.actions);
+    let by_key = RequiredSectionsByKey::new(&rows.sections, &rows.actions);
     for row in &rows.methods {
         source.add(proposal(row, &by_key, &rows.sections))?;
     }
@@ -89,7 +89,7 @@ fn fills_response(row: &MethodRow) -> bool {
 
 fn proposal(
     row: &MethodRow,
-    by_key: &NeedsByKey,
+    by_key: &RequiredSectionsByKey,
     sections: &[SectionRow],
 ) -> Result<Proposal, Refusal> {
     let id = row.rpc_method.trim();
@@ -120,18 +120,18 @@ fn proposal(
 /// nor the method's row names a section.
 fn needs(
     row: &MethodRow,
-    by_key: &NeedsByKey,
+    by_key: &RequiredSectionsByKey,
     sections: &[SectionRow],
-) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
+) -> Result<Option<Vec<(String, RequiredMask)>>, Refusal> {
     row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
     let needed = |(ident, mask): (String, String)| {
         let mask = mask.trim().parse().ok().and_then(Mask::required);
         // A section that does not exist cannot be granted. A section without an action is not checked by
         // Festi, and closes the method here.
         let mask = mask.filter(|_| sections.iter().any(|known| known.ident == ident));
-        (ident, mask.map_or(Needed::Closed, Needed::Mask))
+        (ident, mask.map_or(RequiredMask::Closed, RequiredMask::Mask))
     };
-    let needs: Vec<(String, Needed)> = by_key.of(row).into_iter().map(needed).collect();
+    let needs: Vec<(String, RequiredMask)> = by_key.of(row).into_iter().map(needed).collect();
     Ok((!needs.is_empty()).then_some(needs))
 }
 
@@ -170,8 +170,9 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
         note(rows.missing.len(), &format!("tables are missing: `{missing}`"));
     }
     let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
-    let closed =
-        needs().filter(|needs| needs.iter().any(|(_, needed)| *needed == Needed::Closed)).count();
+    let closed = needs()
+        .filter(|needs| needs.iter().any(|(_, needed)| *needed == RequiredMask::Closed))
+        .count();
     note(
         closed,
         "methods name a section without an action: in Festi everybody can call them, here nobody can",

@@ -10,7 +10,7 @@ mod limits;
 mod text;
 mod yaml;
 
-mod needs;
+mod required_sections;
 mod schema;
 
 mod service;
@@ -35,12 +35,12 @@ pub mod watch;
 
 pub use description::Description;
 pub use hint::{Hinted, hinted};
-pub use needs::{Needs, NeedsByKey};
 pub use plan::{
     Added, Detail, Guess, ImportedMethod, Line, Override, Plan, Report, preview, review, write,
 };
+pub use required_sections::{RequiredSections, RequiredSectionsByKey};
 pub use service::{Attempts, Service};
 pub use source::{
-    ImportOptions, Needed, Proposal, Refusal, Selection, Source, SourceParams, UpstreamKeys,
+    ImportOptions, Proposal, Refusal, RequiredMask, Selection, Source, SourceParams, UpstreamKeys,
 };
 pub use text::{one_line, read_file, shortened};

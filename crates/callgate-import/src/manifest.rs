@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::hint::hinted;
-use crate::source::{Needed, Proposal, Source};
+use crate::source::{Proposal, RequiredMask, Source};
 
 /// Methods and the classes that their types name.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -308,10 +308,10 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         ..MethodRow::default()
     };
     let needed = |mask: ManifestMask| match mask {
-        ManifestMask::Read => Needed::Mask(Mask::Read),
-        ManifestMask::Write => Needed::Mask(Mask::Write),
-        ManifestMask::Execute => Needed::Mask(Mask::Execute),
-        ManifestMask::Closed => Needed::Closed,
+        ManifestMask::Read => RequiredMask::Mask(Mask::Read),
+        ManifestMask::Write => RequiredMask::Mask(Mask::Write),
+        ManifestMask::Execute => RequiredMask::Mask(Mask::Execute),
+        ManifestMask::Closed => RequiredMask::Closed,
     };
     let needs = method
         .sections

@@ -3,7 +3,7 @@
 mod access;
 pub(crate) mod columns;
 mod merge;
-mod needs;
+mod required_sections;
 mod overrides;
 mod report;
 mod written;
@@ -19,11 +19,11 @@ use callgate_registry::{
 use sha2::{Digest as _, Sha256};
 
 use crate::hint::hinted;
-use crate::needs::Needs;
+use crate::required_sections::RequiredSections;
 use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams};
 use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
-use needs::{kind, masks};
+use required_sections::{kind, masks};
 use written::Written;
 
 pub use overrides::{ImportedMethod, Override};
@@ -119,7 +119,7 @@ pub struct Plan {
 pub struct Added {
     /// The row to write.
     pub row: MethodRow,
-    needs: Needs,
+    needs: RequiredSections,
 }
 
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub struct ImportOptions {
     /// Which methods are imported, by their names in the source.
     pub selection: Selection,
     /// Sections that callers need, for methods of which the source names none.
-    pub sections: Vec<(String, Needed)>,
+    pub sections: Vec<(String, RequiredMask)>,
     /// How the parameters of its methods are sent. Without it, as an earlier import of the source was told.
     pub params_by: Option<SourceParams>,
     /// Drops the output schemas of the source.
@@ -235,7 +235,7 @@ pub struct Proposal {
     /// The row as the source would write it.
     pub(crate) row: MethodRow,
     /// Sections that callers need; `None` if the source does not state them.
-    pub(crate) needs: Option<Vec<(String, Needed)>>,
+    pub(crate) needs: Option<Vec<(String, RequiredMask)>>,
     /// If set, `needs` combines those of the source and of the command line.
     pub(crate) has_combined_needs: bool,
     /// Columns that the source failed to describe. Those of a method that was imported before stay.
@@ -277,7 +277,7 @@ impl Proposal {
         Self { hidden: reason, ..self }
     }
 
-    fn add_sections(&mut self, sections: &[(String, Needed)], states_access: bool) {
+    fn add_sections(&mut self, sections: &[(String, RequiredMask)], states_access: bool) {
         if sections.is_empty() {
             return;
         }
@@ -292,7 +292,7 @@ impl Proposal {
 
 /// The mask that callers need on a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum RequiredMask {
     /// This mask.
     Mask(Mask),
     /// Read for read-only methods, write for others.

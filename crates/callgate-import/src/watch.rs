@@ -281,7 +281,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::source::{Needed, Proposal};
+    use crate::source::{Proposal, RequiredMask};
 
     #[tokio::test]
     async fn an_import_that_hangs_does_not_delay_others() {
@@ -330,7 +330,7 @@ mod tests {
 
     fn source(name: &str) -> Source {
         let row = MethodRow { rpc_method: name.to_owned(), ..MethodRow::default() };
-        let needs = Some(vec![("shop".to_owned(), Needed::BySafety)]);
+        let needs = Some(vec![("shop".to_owned(), RequiredMask::BySafety)]);
         let methods = vec![Proposal { row, needs, ..Proposal::default() }];
         Source { name: name.to_owned(), methods, ..Source::default() }
     }

@@ -37,7 +37,7 @@ pub use limits::{Rate, RateError, RateLimit, RateLimits, ToolLimits};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub(crate) use rate_limiter::RateLimiter;
 pub use rate_limiter::{LimitScope, RateLimited};
-pub use requirement::{Decision, Need, Requirement, SectionCheck};
+pub use requirement::{Decision, Requirement, SectionCheck, SectionRequirement};
 #[cfg(feature = "http")]
 pub(crate) use shares::NoShare;
 pub(crate) use shares::{Principal, Share, Shares};

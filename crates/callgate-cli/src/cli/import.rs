@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use callgate::model::ParamStyle;
 use callgate_import::openrpc::{Reference, parse_reference};
-use callgate_import::{Needed, Selection, SourceParams, drupal};
+use callgate_import::{RequiredMask, Selection, SourceParams, drupal};
 use callgate_registry::TableNames;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -219,7 +219,7 @@ pub(crate) struct ImportOptions {
     /// callers need all of them. Without a mask, read for read-only methods and write for others. Creates
     /// sections that do not exist
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
-    sections: Vec<(String, Needed)>,
+    sections: Vec<(String, RequiredMask)>,
     /// How the service takes the parameters of all methods of this source: `name`, `position`, `either` (by position,
     /// and by name if an optional one before others is absent) or `position-null` (by position, with null for such a
     /// one). Later imports of the source keep it; `described` undoes it
@@ -279,12 +279,12 @@ fn source_params(text: &str) -> Result<SourceParams, String> {
     })
 }
 
-fn section_and_need(text: &str) -> Result<(String, Needed), String> {
+fn section_and_need(text: &str) -> Result<(String, RequiredMask), String> {
     if text.contains(':') {
-        return section_and_mask(text).map(|(section, mask)| (section, Needed::Mask(mask)));
+        return section_and_mask(text).map(|(section, mask)| (section, RequiredMask::Mask(mask)));
     }
     if text.trim().is_empty() {
         return Err("expected the name of a section".to_owned());
     }
-    Ok((text.to_owned(), Needed::BySafety))
+    Ok((text.to_owned(), RequiredMask::BySafety))
 }

@@ -9,7 +9,7 @@ use callgate::Mask;
 use callgate::access::Section;
 use serde_json::Value;
 
-use crate::source::Needed;
+use crate::source::RequiredMask;
 
 /// Maximum number of scopes of one tool.
 const MAX_SCOPES: usize = 100;
@@ -19,7 +19,7 @@ const TEXTS: [&str; 2] = ["description", "label"];
 
 /// Returns the sections that callers need; `None` if every caller may call the tool. An unknown value is an
 /// error, since it may be a restriction.
-pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>>, String> {
+pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     let auth = match auth {
         None | Some(Value::Null) => return Ok(None),
         // An empty map in PHP.
@@ -47,7 +47,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
     if !is_required {
         return Ok(None);
     }
-    let login = (Section::authenticated().as_str().to_owned(), Needed::Mask(Mask::Read));
+    let login = (Section::authenticated().as_str().to_owned(), RequiredMask::Mask(Mask::Read));
     Ok(Some([login].into_iter().chain(scopes.into_iter().map(section)).collect()))
 }
 
@@ -72,14 +72,14 @@ fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
 }
 
 /// Returns the section and the mask for a scope.
-fn section(scope: &str) -> (String, Needed) {
+fn section(scope: &str) -> (String, RequiredMask) {
     let (section, mask) = match scope.rsplit_once(':') {
         Some((section, "read")) if !section.is_empty() => (section, Mask::Read),
         Some((section, "write")) if !section.is_empty() => (section, Mask::Write),
         Some((section, "execute")) if !section.is_empty() => (section, Mask::Execute),
         _ => (scope, Mask::Read),
     };
-    (section.to_owned(), Needed::Mask(mask))
+    (section.to_owned(), RequiredMask::Mask(mask))
 }
 
 #[cfg(test)]
@@ -92,7 +92,8 @@ mod tests {
         match needs(Some(auth)) {
             Ok(None) => "open".to_owned(),
             Ok(Some(needs)) => {
-                let one = |(section, needed): &(String, Needed)| format!("{section} {needed:?}");
+                let one =
+                    |(section, needed): &(String, RequiredMask)| format!("{section} {needed:?}");
                 needs.iter().map(one).collect::<Vec<_>>().join(", ")
             }
             Err(problem) => format!("refused: {problem}"),

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use super::{auth, schema, text};
 use crate::schema::repair_php;
-use crate::source::{Needed, Proposal, declared_safety};
+use crate::source::{Proposal, RequiredMask, declared_safety};
 
 pub(super) fn id(tool: &Value) -> Option<&str> {
     tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 
 /// Returns the sections that callers need. An unknown form is an error.
-pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, Needed)>>, String> {
+pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     match tool.get("annotations") {
         None | Some(Value::Null) => Ok(None),
         // An empty map in PHP.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::Exported;
 use crate::manifest::{Class, Manifest, ManifestMask, ManifestSafety, Method, ParamsBy};
-use crate::needs::{Needs, NeedsByKey};
 use crate::plan::columns::normalized;
+use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::schema::repair_php;
 
 /// Writes the methods for which `is_selected` returns `true`, and all classes.
@@ -21,7 +21,7 @@ pub fn write(
     let mut manifest = Manifest::default();
     let mut left_out = Vec::new();
     let mut seen = HashSet::new();
-    let needs = NeedsByKey::of_rows(rows);
+    let needs = RequiredSectionsByKey::of_rows(rows);
     for row in rows.methods.iter().filter(|row| is_selected(row)) {
         let id = &row.rpc_method;
         if !seen.insert(id.as_str()) {
@@ -46,7 +46,7 @@ pub fn write(
     Ok(Exported { text, left_out })
 }
 
-fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
+fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
     let row = &normalized(row);
     if let Some(column) = &row.unreadable {
         anyhow::bail!("{column}: the bytes are not text");

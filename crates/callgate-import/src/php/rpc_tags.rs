@@ -8,7 +8,7 @@ use callgate_registry::{MethodRow, is_protocol_method};
 use super::method_reader::{MethodReader, Reader, description};
 use super::symbols::Context;
 use super::syntax::{Class, Docblock, Kind, Method, short};
-use crate::source::{Needed, Proposal, Refusal};
+use crate::source::{Proposal, Refusal, RequiredMask};
 
 /// Maximum number of traits that a class uses, directly or through others.
 const MAX_TRAITS: usize = 16;
@@ -64,14 +64,14 @@ impl MethodReader<'_, '_> {
 }
 
 /// Returns the sections of `@section` tags. The tags name no masks.
-fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
+fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     if doc.mentions("@section") {
         return Err(
             "its `@section` is not at the start of a line, and without it, it would be open to all"
                 .to_owned(),
         );
     }
-    let mut sections: Vec<(String, Needed)> = Vec::new();
+    let mut sections: Vec<(String, RequiredMask)> = Vec::new();
     for tag in doc.all("section") {
         let idents = idents(tag);
         if idents.is_empty() {
@@ -80,7 +80,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
         }
         for ident in idents {
             if !sections.iter().any(|(known, _)| known == ident) {
-                sections.push((ident.to_owned(), Needed::BySafety));
+                sections.push((ident.to_owned(), RequiredMask::BySafety));
             }
         }
     }

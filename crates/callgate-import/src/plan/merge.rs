@@ -7,9 +7,9 @@ use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, ImportRow, MethodRow, che
 
 use super::Difference;
 use super::columns::{columns, group, keeps_names, normalized};
-use super::needs::{Kept, MergedNeeds, display, section_names};
+use super::required_sections::{Kept, MergedSections, display, section_names};
 use super::written::Written;
-use crate::needs::{Needs, NeedsByKey};
+use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::source::{Proposal, Source};
 
 /// Indexes of the registry's rows.
@@ -18,7 +18,7 @@ pub(super) struct Registry<'a> {
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
     /// By upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
-    needs: NeedsByKey,
+    needs: RequiredSectionsByKey,
     by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids, by the id in lower case.
     in_lower_case: HashMap<String, &'a str>,
@@ -39,7 +39,7 @@ impl Merged {
 pub(super) struct Merged {
     pub(super) row: MethodRow,
     /// Needs to write; `None` leaves those of the registry.
-    pub(super) needs: Option<Needs>,
+    pub(super) needs: Option<RequiredSections>,
     pub(super) written: Written,
     pub(super) changes: Vec<Difference>,
     /// Columns that differ from the source, and why.
@@ -51,7 +51,7 @@ impl<'a> Registry<'a> {
         let mut registry = Self {
             methods: HashMap::new(),
             written: HashMap::new(),
-            needs: NeedsByKey::of_rows(rows),
+            needs: RequiredSectionsByKey::of_rows(rows),
             by_action: HashMap::new(),
             in_lower_case: HashMap::new(),
         };
@@ -91,7 +91,7 @@ impl<'a> Registry<'a> {
         };
         // By the key before the import, which may change it.
         let old = old_row.map(|row| self.needs.of(row));
-        let needs = MergedNeeds::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
+        let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
         if let Some(new) = &needs.new {
             changes.push(("sections", old.as_ref().and_then(display), display(new)));
             row.sections = section_names(new);
@@ -125,7 +125,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Checks that no method of another upstream shares the actions and needs something else.
-    fn check_actions(&self, row: &MethodRow, claimed: &Needs) -> Result<(), String> {
+    fn check_actions(&self, row: &MethodRow, claimed: &RequiredSections) -> Result<(), String> {
         let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
         let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
         let Some(other) = others.find(|other| self.needs.of(other) != *claimed) else {

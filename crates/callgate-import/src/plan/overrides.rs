@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::columns::{columns, group, keeps_names, normalized};
 use super::merge::is_by_hand;
-use super::needs::{display, masks, section_names};
+use super::required_sections::{display, masks, section_names};
 use super::written::Written;
 use crate::hint::hinted;
-use crate::needs::Needs;
+use crate::required_sections::RequiredSections;
 use crate::text::shortened;
 
 /// Maximum number of characters of a value that `Display` prints.
@@ -55,7 +55,7 @@ impl ImportedMethod {
     }
 
     /// Returns the overrides of a row with these needs.
-    pub fn overrides(&self, row: &MethodRow, needs: &Needs) -> Vec<Override> {
+    pub fn overrides(&self, row: &MethodRow, needs: &RequiredSections) -> Vec<Override> {
         let row = normalized(row);
         let mut overrides = Vec::new();
         for column in columns() {

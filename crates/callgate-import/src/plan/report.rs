@@ -8,9 +8,9 @@ use callgate_registry::{GrantHolder, ImportAccess, ImportGrant};
 use serde_json::Value;
 
 use super::columns::{columns, normalized};
-use super::needs::display;
+use super::required_sections::display;
 use super::{Added, Changed, Plan};
-use crate::needs::Needs;
+use crate::required_sections::RequiredSections;
 use crate::source::{Refusal, Source};
 use crate::text::{one_line, shortened};
 
@@ -143,9 +143,9 @@ impl Report {
     fn openness(&mut self, plan: &Plan) {
         let login = Section::authenticated();
         let exposed = plan.added.iter().filter(|added| added.row.exposed.as_deref() != Some("0"));
-        let needs: Vec<&Needs> = exposed.map(|added| &added.needs).collect();
+        let needs: Vec<&RequiredSections> = exposed.map(|added| &added.needs).collect();
         let (all, open) = (needs.len(), needs.iter().filter(|needs| needs.is_empty()).count());
-        let is_login = |needs: &Needs| needs.keys().all(|ident| ident == login.as_str());
+        let is_login = |needs: &RequiredSections| needs.keys().all(|ident| ident == login.as_str());
         let users = needs.iter().filter(|needs| is_login(needs)).count() - open;
         let sections = all - open - users;
         if users > 0 || sections > 0 {

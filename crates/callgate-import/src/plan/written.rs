@@ -6,8 +6,8 @@ use callgate_registry::ImportRow;
 use serde::{Deserialize, Serialize};
 
 use super::columns::{columns, normalized};
-use super::needs::{MergedNeeds, kind};
-use crate::needs::Needs;
+use super::required_sections::{MergedSections, kind};
+use crate::required_sections::RequiredSections;
 use crate::source::Proposal;
 
 /// The values as the source proposed them.
@@ -17,7 +17,7 @@ pub(super) struct Written {
     fields: BTreeMap<String, Option<String>>,
     /// `None` if the source did not state sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) sections: Option<Needs>,
+    pub(super) sections: Option<RequiredSections>,
     /// The kind of source that stated them; another one may have written the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct Written {
 
 impl Written {
     /// Returns the values of a proposal; `last` has those that the source failed to describe.
-    pub(super) fn new(proposal: &Proposal, needs: MergedNeeds, last: Option<&Self>) -> Self {
+    pub(super) fn new(proposal: &Proposal, needs: MergedSections, last: Option<&Self>) -> Self {
         let mut written = Self {
             fields: BTreeMap::new(),
             sections: needs.written,

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use callgate::Mask;
-use callgate::access::{Need, Requirement, Section};
+use callgate::access::{Requirement, Section, SectionRequirement};
 use callgate::catalog::{Catalog, CatalogBuilder, Entry};
 use callgate::gateway::{OpenMethods, Settings};
 use callgate::model::{
@@ -190,7 +190,7 @@ impl<'a> Context<'a> {
     ) -> Result<(), DefinitionError> {
         for ident in row.section_names()? {
             let section = Section::from(ident);
-            if requirement.needs().iter().any(|(named, _)| *named == section) {
+            if requirement.sections().iter().any(|(named, _)| *named == section) {
                 continue;
             }
             let is_there = self.idents.values().any(|known| *known == section.as_str());
@@ -199,7 +199,7 @@ impl<'a> Context<'a> {
             } else {
                 Finding::MissingSection(section.clone())
             });
-            requirement.add(section, Need::Closed);
+            requirement.add(section, SectionRequirement::Closed);
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<'a> Context<'a> {
             match self.idents.get(&action.id_section) {
                 Some(ident) => {
                     let (section, need) = (Section::from(*ident), need(&action.mask));
-                    if need == Need::Closed {
+                    if need == SectionRequirement::Closed {
                         findings.push(Finding::InvalidMask(section.clone(), action.mask.clone()));
                     }
                     requirement.add(section, need);
@@ -219,7 +219,7 @@ impl<'a> Context<'a> {
                 None => {
                     let section = Section::from(format!("#{}", action.id_section));
                     findings.push(Finding::MissingSection(section.clone()));
-                    requirement.add(section, Need::Closed);
+                    requirement.add(section, SectionRequirement::Closed);
                 }
             }
         }
@@ -237,8 +237,8 @@ impl<'a> Context<'a> {
         let key = row.map_or((LOCAL, id), MethodRow::permission_key);
         let mut findings = Vec::new();
         let mut requirement = self.needs_of_actions(key, &mut findings);
-        for (section, need) in method.requirement().needs() {
-            if !requirement.needs().iter().any(|(named, _)| named == section) {
+        for (section, need) in method.requirement().sections() {
+            if !requirement.sections().iter().any(|(named, _)| named == section) {
                 requirement.add(section.clone(), *need);
             }
         }
@@ -299,10 +299,10 @@ fn given_name(row: &MethodRow) -> Option<&str> {
     present(row.tool_name.as_deref())
 }
 
-fn need(mask: &str) -> Need {
+fn need(mask: &str) -> SectionRequirement {
     // A mask that is not a number closes the method.
     let value = mask.trim().parse().ok();
-    value.and_then(Mask::required).map_or(Need::Closed, Need::AtLeast)
+    value.and_then(Mask::required).map_or(SectionRequirement::Closed, SectionRequirement::AtLeast)
 }
 
 fn label(row: &MethodRow) -> String {

@@ -34,7 +34,7 @@ fn exposed(row: &MethodRow) -> Value<'_> {
 }
 
 /// Required sections and masks of a method.
-type Needs<'a> = &'a [(String, Mask)];
+type RequiredSections<'a> = &'a [(String, Mask)];
 
 impl StoreTransaction<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
@@ -61,7 +61,7 @@ impl StoreTransaction<'_> {
     /// Inserts at most as many methods as fit into a statement.
     pub(super) async fn insert_methods(
         &mut self,
-        methods: &[(&MethodRow, Needs<'_>)],
+        methods: &[(&MethodRow, RequiredSections<'_>)],
     ) -> Result<()> {
         let names: Vec<_> = MethodRow::column_names().collect();
         let row = format!("({})", vec!["?"; names.len()].join(", "));
@@ -126,7 +126,7 @@ impl StoreTransaction<'_> {
     }
 
     /// Adds actions. Existing ones stay, since they may protect another id of the same method.
-    async fn add_actions(&mut self, methods: &[(&MethodRow, Needs<'_>)]) -> Result<()> {
+    async fn add_actions(&mut self, methods: &[(&MethodRow, RequiredSections<'_>)]) -> Result<()> {
         let mut sections = HashMap::new();
         let mut actions: Vec<((&str, &str, i64), Mask)> = Vec::new();
         for (row, needs) in methods {

@@ -9,19 +9,19 @@ use super::{Grant, Grants, Mask, Section};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     // Sorted by section without duplicates, so that equal requirements compare equal.
-    needs: Vec<(Section, Need)>,
+    sections: Vec<(Section, SectionRequirement)>,
 }
 
 /// Requirement on one section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Need {
+pub enum SectionRequirement {
     /// At least this mask.
     AtLeast(Mask),
     /// Closed to everybody, because the definition is incomplete.
     Closed,
 }
 
-impl Need {
+impl SectionRequirement {
     fn is_met_by(self, granted: Mask) -> bool {
         match self {
             Self::AtLeast(required) => granted >= required,
@@ -30,13 +30,13 @@ impl Need {
     }
 }
 
-impl From<Mask> for Need {
+impl From<Mask> for SectionRequirement {
     fn from(mask: Mask) -> Self {
         Self::AtLeast(mask)
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for SectionRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtLeast(mask) => write!(f, "needs {mask}"),
@@ -47,46 +47,46 @@ impl fmt::Display for Need {
 
 impl Requirement {
     /// The requirement that every caller satisfies.
-    pub const OPEN: Self = Self { needs: Vec::new() };
+    pub const OPEN: Self = Self { sections: Vec::new() };
 
     /// Returns a requirement that nobody satisfies.
     pub fn closed() -> Self {
         let mut requirement = Self::default();
-        requirement.add(Section::from("nobody"), Need::Closed);
+        requirement.add(Section::from("nobody"), SectionRequirement::Closed);
         requirement
     }
 
     /// Adds a section. The higher of two requirements on one section counts.
-    pub fn add(&mut self, section: Section, need: impl Into<Need>) {
+    pub fn add(&mut self, section: Section, need: impl Into<SectionRequirement>) {
         let need = need.into();
-        match self.needs.binary_search_by(|(known, _)| known.cmp(&section)) {
+        match self.sections.binary_search_by(|(known, _)| known.cmp(&section)) {
             Ok(at) => {
-                if let Some((_, known)) = self.needs.get_mut(at) {
+                if let Some((_, known)) = self.sections.get_mut(at) {
                     *known = need.max(*known);
                 }
             }
-            Err(at) => self.needs.insert(at, (section, need)),
+            Err(at) => self.sections.insert(at, (section, need)),
         }
     }
 
     /// Returns the required sections, sorted.
-    pub fn needs(&self) -> &[(Section, Need)] {
-        &self.needs
+    pub fn sections(&self) -> &[(Section, SectionRequirement)] {
+        &self.sections
     }
 
     /// Returns `true` if every caller satisfies the requirement.
     pub fn is_open(&self) -> bool {
-        self.needs.is_empty()
+        self.sections.is_empty()
     }
 
     /// Returns `true` if `grants` satisfy the requirement.
     pub fn allows(&self, grants: &Grants) -> bool {
-        self.needs.iter().all(|(section, need)| need.is_met_by(grants.mask(section)))
+        self.sections.iter().all(|(section, need)| need.is_met_by(grants.mask(section)))
     }
 
     /// Like [`Self::allows`], with the reasons.
     pub fn decide(&self, grants: &Grants) -> Decision {
-        let checks = self.needs.iter().map(|(section, need)| SectionCheck {
+        let checks = self.sections.iter().map(|(section, need)| SectionCheck {
             section: section.clone(),
             need: *need,
             granted: grants.get(section),
@@ -107,7 +107,7 @@ pub struct SectionCheck {
     /// The required section.
     pub section: Section,
     /// The method's requirement.
-    pub need: Need,
+    pub need: SectionRequirement,
     /// The caller's grant, if a row exists.
     pub granted: Option<Grant>,
 }

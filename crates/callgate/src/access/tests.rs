@@ -86,7 +86,10 @@ fn mask_of_99_is_execute() {
     assert_eq!(Mask::granted(99), Mask::Execute);
     // And no grant is enough for a requirement past the ladder.
     let mut closed = Requirement::default();
-    closed.add("s".into(), Mask::required(99).map_or(Need::Closed, Need::AtLeast));
+    closed.add(
+        "s".into(),
+        Mask::required(99).map_or(SectionRequirement::Closed, SectionRequirement::AtLeast),
+    );
     assert!(!closed.allows(&grants(&[("s", Mask::granted(99))])));
 }
 
@@ -94,7 +97,7 @@ fn mask_of_99_is_execute() {
 fn method_without_section_is_open_and_a_closed_one_denies_everybody() {
     assert!(Requirement::OPEN.allows(&Grants::default()));
     let mut closed = requirement(&[("s", Mask::Read)]);
-    closed.add("s".into(), Need::Closed);
+    closed.add("s".into(), SectionRequirement::Closed);
     assert!(!closed.allows(&grants(&[("s", Mask::Execute)])));
 }
 
@@ -104,7 +107,7 @@ fn decision_prints_its_reasons() {
     let mut mixed = Grants::default();
     mixed.add_role("content".into(), Mask::Read);
     let mut closed = Requirement::default();
-    closed.add("gone".into(), Need::Closed);
+    closed.add("gone".into(), SectionRequirement::Closed);
     let enough = grants(&[("content", Mask::Execute), ("system", Mask::Execute)]);
     let reasons = [
         Requirement::OPEN.decide(&mixed),
@@ -125,7 +128,7 @@ proptest! {
     ) {
         let mut requirement = Requirement::default();
         for (section, mask) in needs {
-            let need = Mask::required(mask).map_or(Need::Closed, Need::AtLeast);
+            let need = Mask::required(mask).map_or(SectionRequirement::Closed, SectionRequirement::AtLeast);
             requirement.add(section.to_string().into(), need);
         }
         let mut grants = Grants::default();

@@ -138,8 +138,11 @@ impl CatalogBuilder {
         let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
         requirements.sort_by_key(|(_, ordinal)| *ordinal);
         let requirements: Vec<_> = requirements.into_iter().map(|(one, _)| one).collect();
-        let sections: BTreeSet<_> =
-            requirements.iter().flat_map(Requirement::needs).map(|(section, _)| section).collect();
+        let sections: BTreeSet<_> = requirements
+            .iter()
+            .flat_map(Requirement::sections)
+            .map(|(section, _)| section)
+            .collect();
         let entries: Vec<Entry> = self.entries.into_iter().map(|(entry, _)| entry).collect();
         let mut by_name: Vec<(u32, &Entry)> = (0..).zip(&entries).collect();
         by_name.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));

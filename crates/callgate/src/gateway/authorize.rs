@@ -121,5 +121,5 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let login = Section::authenticated();
-    requirement(catalog, catalog.by_id(id)).needs().iter().any(|(section, _)| *section == login)
+    requirement(catalog, catalog.by_id(id)).sections().iter().any(|(section, _)| *section == login)
 }

@@ -239,7 +239,7 @@ impl Builder {
         let needs = needs
             .chain(self.prompt_functions.iter().map(PromptFunction::requirement))
             .chain(self.local_resources.functions.iter().map(ResourceFunction::requirement));
-        let sections = needs.flat_map(Requirement::needs).map(|(section, _)| section.clone());
+        let sections = needs.flat_map(Requirement::sections).map(|(section, _)| section.clone());
         let sections: BTreeSet<Section> = sections.collect();
         let local: (Arc<str>, Arc<dyn Upstream>) = (LOCAL.into(), Arc::new(self.local));
         let upstreams: Vec<_> = self.upstreams.into_iter().chain([local]).collect();

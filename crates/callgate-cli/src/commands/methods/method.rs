@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use callgate::Mask;
 use callgate::catalog::Catalog;
 use callgate::model::{Finding, LOCAL};
-use callgate_import::{ImportedMethod, Needs, NeedsByKey, Override};
+use callgate_import::{ImportedMethod, Override, RequiredSections, RequiredSectionsByKey};
 use callgate_registry::{
     CHECK_ARGUMENTS, CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError,
     assemble, check, inspect, open_entries, open_methods,
@@ -253,7 +253,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             open.len()
         ));
     }
-    let needs = NeedsByKey::of_rows(rows);
+    let needs = RequiredSectionsByKey::of_rows(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
     let mut served = HashSet::new();
@@ -299,7 +299,7 @@ fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
     if is_quarantined { "quarantined" } else { "hidden" }
 }
 
-fn sections(needs: &Needs) -> Vec<String> {
+fn sections(needs: &RequiredSections) -> Vec<String> {
     needs.iter().map(|(ident, mask)| format!("{ident}:{mask}")).collect()
 }
 
@@ -320,7 +320,7 @@ async fn show(
     let is_code = upstream == LOCAL;
     let tool: Option<Value> =
         inspection.tool.as_deref().map(serde_json::from_str).transpose().unwrap_or_default();
-    let needs = inspection.requirement.needs().iter();
+    let needs = inspection.requirement.sections().iter();
     let needs: Vec<String> =
         needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
     let findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
@@ -368,7 +368,7 @@ async fn show(
 /// Returns the columns that people changed since the last import.
 async fn overrides(store: &Arc<SqlStore>, row: &MethodRow) -> Result<Vec<Override>> {
     let Some(imported) = ImportedMethod::read(store, row).await? else { return Ok(Vec::new()) };
-    let needs = NeedsByKey::of_rows(&store.catalog_rows().await?).of(row);
+    let needs = RequiredSectionsByKey::of_rows(&store.catalog_rows().await?).of(row);
     Ok(imported.overrides(row, &needs))
 }
 

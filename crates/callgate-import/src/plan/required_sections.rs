@@ -7,8 +7,8 @@ use callgate_registry::MethodRow;
 use serde_json::json;
 
 use super::written::Written;
-use crate::needs::{CLOSED, Needs, strictness, tighten};
-use crate::source::{Needed, Proposal};
+use crate::required_sections::{CLOSED, RequiredSections, strictness, tighten};
+use crate::source::{Proposal, RequiredMask};
 
 /// Kind of source if several kinds stated the needs together. None of them may loosen the needs alone.
 const SEVERAL: &str = "several";
@@ -20,11 +20,11 @@ pub(super) fn kind(source: &str) -> &str {
 
 /// The needs of a method after an import.
 #[derive(Debug, Default)]
-pub(super) struct MergedNeeds {
+pub(super) struct MergedSections {
     /// Needs to write; `None` leaves those of the registry.
-    pub(super) new: Option<Needs>,
+    pub(super) new: Option<RequiredSections>,
     /// Needs as imports have written them, and the kind of source that stated them.
-    pub(super) written: Option<Needs>,
+    pub(super) written: Option<RequiredSections>,
     pub(super) written_by: Option<String>,
     /// Why the needs differ from those of the source.
     pub(super) kept: Option<Kept>,
@@ -38,13 +38,13 @@ pub(super) enum Kept {
     Another,
 }
 
-impl MergedNeeds {
+impl MergedSections {
     /// Merges the needs of a proposal with those of the registry, which are `old`; `None` for a new method.
     /// Needs that people changed stay, and those of another kind of source are only tightened.
     pub(super) fn new(
         proposal: &Proposal,
         row: &MethodRow,
-        old: Option<&Needs>,
+        old: Option<&RequiredSections>,
         last: Option<&Written>,
         source: &str,
     ) -> Self {
@@ -57,8 +57,8 @@ impl MergedNeeds {
             kept,
         };
         let Some(proposed) = proposal.needs.as_deref() else { return unchanged(None) };
-        let is_ours = written.is_none_or(Needs::is_empty) || by == Some(kind(source));
-        let (none, is_new) = (Needs::new(), old.is_none());
+        let is_ours = written.is_none_or(RequiredSections::is_empty) || by == Some(kind(source));
+        let (none, is_new) = (RequiredSections::new(), old.is_none());
         let old = old.unwrap_or(&none);
         let proposed = with_masks(proposed, row, old, is_ours);
         if written.map_or(!old.is_empty(), |written| written != old) {
@@ -82,27 +82,32 @@ impl MergedNeeds {
 
 /// Returns needs with masks. If the source states none, the mask of the registry stays, unless an import from
 /// the same kind of source wrote it and the method's safety demands more now.
-fn with_masks(needs: &[(String, Needed)], row: &MethodRow, old: &Needs, is_ours: bool) -> Needs {
+fn with_masks(
+    needs: &[(String, RequiredMask)],
+    row: &MethodRow,
+    old: &RequiredSections,
+    is_ours: bool,
+) -> RequiredSections {
     let reads = row.safety_or_guess().0 == Some(Safety::ReadOnly.as_str());
     let by_safety = if reads { Mask::Read } else { Mask::Write }.value().to_string();
-    let mut all = Needs::new();
+    let mut all = RequiredSections::new();
     for (ident, needed) in needs {
         let mask = match (needed, old.get(ident)) {
-            (Needed::Mask(mask), _) => mask.value().to_string(),
-            (Needed::Closed, _) => CLOSED.to_owned(),
-            (Needed::BySafety, Some(old))
+            (RequiredMask::Mask(mask), _) => mask.value().to_string(),
+            (RequiredMask::Closed, _) => CLOSED.to_owned(),
+            (RequiredMask::BySafety, Some(old))
                 if !is_ours || strictness(old) > strictness(&by_safety) =>
             {
                 old.clone()
             }
-            (Needed::BySafety, _) => by_safety.clone(),
+            (RequiredMask::BySafety, _) => by_safety.clone(),
         };
         tighten(&mut all, ident, &mask);
     }
     all
 }
 
-fn strictest(one: &Needs, other: &Needs) -> Needs {
+fn strictest(one: &RequiredSections, other: &RequiredSections) -> RequiredSections {
     let mut all = one.clone();
     for (ident, mask) in other {
         tighten(&mut all, ident, mask);
@@ -112,18 +117,18 @@ fn strictest(one: &Needs, other: &Needs) -> Needs {
 
 /// Returns the column `sections`. It repeats the sections of the actions: if an action is lost, the method
 /// is closed and not open.
-pub(super) fn section_names(needs: &Needs) -> Option<String> {
+pub(super) fn section_names(needs: &RequiredSections) -> Option<String> {
     let idents: Vec<&String> = needs.keys().collect();
     (!idents.is_empty()).then(|| json!(idents).to_string())
 }
 
-pub(super) fn masks(needs: &Needs) -> Vec<(String, Mask)> {
+pub(super) fn masks(needs: &RequiredSections) -> Vec<(String, Mask)> {
     let mask = |text: &String| Mask::required(text.parse().ok()?);
     needs.iter().filter_map(|(ident, text)| Some((ident.clone(), mask(text)?))).collect()
 }
 
 /// Returns sections and masks in one line.
-pub(super) fn display(needs: &Needs) -> Option<String> {
+pub(super) fn display(needs: &RequiredSections) -> Option<String> {
     let name = |mask: &str| match mask {
         "2" => "read".to_owned(),
         "4" => "write".to_owned(),

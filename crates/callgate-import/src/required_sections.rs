@@ -6,20 +6,20 @@ use callgate::Mask;
 use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
 
 /// The sections that a method needs, each with its mask as in the rows, or `CLOSED`.
-pub type Needs = BTreeMap<String, String>;
+pub type RequiredSections = BTreeMap<String, String>;
 
 /// Replaces the mask of a section that the row names and that has no action.
 pub(crate) const CLOSED: &str = "closed";
 
 /// The needs of methods, by the key of their actions.
 #[derive(Debug)]
-pub struct NeedsByKey(HashMap<(String, String), Needs>);
+pub struct RequiredSectionsByKey(HashMap<(String, String), RequiredSections>);
 
-impl NeedsByKey {
+impl RequiredSectionsByKey {
     pub(crate) fn new(sections: &[SectionRow], actions: &[ActionRow]) -> Self {
         let idents: HashMap<i64, &str> =
             sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
-        let mut needs: HashMap<(String, String), Needs> = HashMap::new();
+        let mut needs: HashMap<(String, String), RequiredSections> = HashMap::new();
         for action in actions {
             let number = || format!("#{}", action.id_section);
             let ident = idents.get(&action.id_section).map_or_else(number, ToString::to_string);
@@ -35,7 +35,7 @@ impl NeedsByKey {
     }
 
     /// Returns the sections and masks that a method requires.
-    pub fn of(&self, row: &MethodRow) -> Needs {
+    pub fn of(&self, row: &MethodRow) -> RequiredSections {
         let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
         // An invalid list closes the method.
         let invalid = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
@@ -47,7 +47,7 @@ impl NeedsByKey {
 }
 
 /// Adds a section. If it exists already, the stricter mask applies.
-pub(crate) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
+pub(crate) fn tighten(needs: &mut RequiredSections, ident: &str, mask: &str) {
     let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
     if strictness(mask) > strictness(known) {
         mask.clone_into(known);
