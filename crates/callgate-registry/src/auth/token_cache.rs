@@ -189,7 +189,7 @@ impl TokenLookups {
 
     pub(crate) async fn run(mut self) {
         let mut not_before = Instant::now();
-        let mut told = None;
+        let mut last_error = None;
         while let Some(first) = self.waiting.recv().await {
             tokio::time::sleep_until(not_before).await;
             not_before = Instant::now() + PAUSE;
@@ -198,12 +198,12 @@ impl TokenLookups {
             let found = match with_timeout(LIMIT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {
-                    log_change(&mut told, error.to_string());
+                    log_change(&mut last_error, error.to_string());
                     None
                 }
             };
             if found.is_some() {
-                told = None;
+                last_error = None;
             }
             for one in wanted {
                 let answer = found.as_ref().map(|found| found.get(&one.digest).cloned());

@@ -68,8 +68,8 @@ pub(super) struct Follower {
     failures: u32,
     /// Start and end of the last poll.
     looked: (Instant, Instant),
-    told: FailureLog,
-    told_settings: BTreeSet<String>,
+    failure_log: FailureLog,
+    logged_settings: BTreeSet<String>,
 }
 
 /// A catalog build, and the change counter that triggered it.
@@ -108,8 +108,8 @@ impl Follower {
             connecting: None,
             failures: 0,
             looked: (now, now),
-            told: FailureLog::default(),
-            told_settings: BTreeSet::new(),
+            failure_log: FailureLog::default(),
+            logged_settings: BTreeSet::new(),
         }
     }
 
@@ -170,11 +170,11 @@ impl Follower {
         match self.poll(began).await {
             Ok(()) => {
                 self.failures = 0;
-                self.told.success(unavailable_for);
+                self.failure_log.success(unavailable_for);
             }
             Err(error) => self.failed(began, error),
         }
-        self.told.catalog(self.catalog_failure.as_ref());
+        self.failure_log.catalog(self.catalog_failure.as_ref());
         match &self.catalog_failure {
             None => self.readiness.set_ready(),
             Some(_) => {
@@ -189,7 +189,7 @@ impl Follower {
         self.tracker().lost();
         self.failures = self.failures.saturating_add(1);
         self.replicas.invalidate();
-        self.told.failure(error, self.authenticator.tracker());
+        self.failure_log.failure(error, self.authenticator.tracker());
         self.see_grace();
         if began.elapsed() >= POLL_LIMIT {
             self.connect_anew();
@@ -209,7 +209,7 @@ impl Follower {
 
     /// Makes listening clients check their access when the grace period of tokens ends.
     fn see_grace(&mut self) {
-        if self.told.grace(self.authenticator.tracker()) {
+        if self.failure_log.grace(self.authenticator.tracker()) {
             self.source.gateway.access_changed();
         }
     }
@@ -278,8 +278,8 @@ impl Follower {
         self.source.gateway.access_changed();
         self.seen.access = rows.change_counter;
         let refused = refused.iter().map(ToString::to_string).collect();
-        log_new_problems(&self.told_settings, &refused);
-        self.told_settings = refused;
+        log_new_problems(&self.logged_settings, &refused);
+        self.logged_settings = refused;
         Ok(())
     }
 

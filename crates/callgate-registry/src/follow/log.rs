@@ -57,8 +57,8 @@ impl FailureLog {
 
     /// Whether a reason is new and the last entry is old enough.
     fn is_new(&self, error: &str) -> bool {
-        let told = self.reason.as_ref();
-        told.is_none_or(|(reason, at)| reason != error && at.elapsed() >= BETWEEN)
+        let last = self.reason.as_ref();
+        last.is_none_or(|(reason, at)| reason != error && at.elapsed() >= BETWEEN)
     }
 
     /// Logs the end of the grace period. Returns `true` if it ends now.
@@ -131,23 +131,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn another_reason_is_told_and_the_same_one_once() {
-        let (mut told, tracker) = (FailureLog::default(), HealthTracker::new(BETWEEN));
+        let (mut log, tracker) = (FailureLog::default(), HealthTracker::new(BETWEEN));
         let mut failure = |reason: &str| {
-            let is_new = told.is_new(reason);
-            told.failure(
+            let is_new = log.is_new(reason);
+            log.failure(
                 DatabaseError::new(DatabaseErrorKind::Unavailable, reason).into(),
                 &tracker,
             );
             is_new
         };
         assert_eq!([failure("refused"), failure("refused")], [true, false]);
-        assert!(!failure("wrong password"), "it was told a moment ago");
+        assert!(!failure("wrong password"), "it was logged a moment ago");
         tokio::time::advance(BETWEEN).await;
         assert!(!failure("refused"));
         assert_eq!([failure("wrong password"), failure("wrong password")], [true, false]);
         tokio::time::advance(BETWEEN).await;
         assert!(failure("refused"));
-        told.success(BETWEEN);
-        assert!(told.is_new("refused"), "another outage");
+        log.success(BETWEEN);
+        assert!(log.is_new("refused"), "another outage");
     }
 }

@@ -175,8 +175,8 @@ fn refuse_content(
 ) -> Result<(), CopyError> {
     let tables = tables().into_iter().zip(sums.iter().zip(found));
     let occupied = tables.filter(|(_, (_, found))| found.rows > 0);
-    let told = occupied.min_by_key(|(_, (wanted, found))| wanted == found);
-    told.map_or(Ok(()), |(table, (_, found))| {
+    let differing = occupied.min_by_key(|(_, (wanted, found))| wanted == found);
+    differing.map_or(Ok(()), |(table, (_, found))| {
         let (to, table) = (copy.to.to_string(), to.tables.expand(table.name));
         Err(CopyError::NotEmpty { to, table, rows: found.rows })
     })

@@ -22,8 +22,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Starts to listen at the first call of [`Self::changed`].
 #[derive(Debug)]
 pub(super) struct Listener {
-    ear: ListenOptions,
-    told: Arc<Notify>,
+    options: ListenOptions,
+    changes: Arc<Notify>,
     /// Aborted on drop.
     listening: OnceLock<JoinSet<()>>,
 }
@@ -43,29 +43,29 @@ impl std::fmt::Debug for ListenOptions {
 
 impl Listener {
     pub(super) fn new(connect: PgConnectOptions, timeout: Duration) -> Self {
-        let ear = ListenOptions { connect, timeout };
-        Self { ear, told: Arc::default(), listening: OnceLock::new() }
+        let options = ListenOptions { connect, timeout };
+        Self { options, changes: Arc::default(), listening: OnceLock::new() }
     }
 
     /// Waits for a change. Several changes since the last call count as one.
     pub(super) async fn changed(&self) {
         self.listening.get_or_init(|| {
             let mut listening = JoinSet::new();
-            listening.spawn(listen(self.ear.clone(), Arc::clone(&self.told)));
+            listening.spawn(listen(self.options.clone(), Arc::clone(&self.changes)));
             listening
         });
-        self.told.notified().await;
+        self.changes.notified().await;
     }
 }
 
-async fn listen(ear: ListenOptions, told: Arc<Notify>) {
+async fn listen(options: ListenOptions, changes: Arc<Notify>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match ear.open().await {
+        match options.open().await {
             Ok(mut listener) => {
                 pause = FIRST_PAUSE;
-                told.notify_one();
-                let lost = hear(&mut listener, ear.timeout, &told).await;
+                changes.notify_one();
+                let lost = forward_notifications(&mut listener, options.timeout, &changes).await;
                 tracing::debug!(error = lost, "lost the connection for change notifications");
             }
             Err(error) => {
@@ -94,10 +94,14 @@ impl ListenOptions {
 }
 
 /// Forwards notifications until the connection is lost. Returns the reason.
-async fn hear(listener: &mut PgListener, timeout: Duration, told: &Notify) -> String {
+async fn forward_notifications(
+    listener: &mut PgListener,
+    timeout: Duration,
+    changes: &Notify,
+) -> String {
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {
-            Ok(Ok(Some(_))) => told.notify_one(),
+            Ok(Ok(Some(_))) => changes.notify_one(),
             Ok(Ok(None)) => return "the connection was closed".to_owned(),
             Ok(Err(error)) => return error.to_string(),
             Err(_) => {
