@@ -37,7 +37,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(750);
 const POLL_LIMIT: Duration = Duration::from_secs(1);
 /// Time limit for reading access rows: less than the default grace period, so that a dead connection is noticed
 /// before callers are refused.
-const RIGHTS_LIMIT: Duration = Duration::from_secs(20);
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for reading keys, sessions and messages.
 const SHARED_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for reconnecting.
@@ -124,7 +124,7 @@ impl Follower {
         let began = Instant::now();
         let now = self.source.store.change_counters().await?;
         self.replicas.begin(&now);
-        self.load_rights(now).await?;
+        self.load_changed_access(now).await?;
         self.follow_replicas(&now).await?;
         self.tracker().record_success(began);
         let tracker = Arc::clone(self.authenticator.tracker());
@@ -216,7 +216,7 @@ impl Follower {
 
     async fn poll(&mut self, began: Instant) -> Result<()> {
         self.note_remembered().await;
-        let now = match self.poll_rights(began).await {
+        let now = match self.poll_access(began).await {
             Ok(now) => now,
             Err(error) => {
                 self.start_over();
@@ -229,11 +229,11 @@ impl Follower {
         shared
     }
 
-    async fn poll_rights(&mut self, began: Instant) -> Result<ChangeCounters> {
+    async fn poll_access(&mut self, began: Instant) -> Result<ChangeCounters> {
         self.tracker().count(Read::Counters);
         let now = with_timeout(POLL_LIMIT, self.source.store.change_counters()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
-            with_timeout(RIGHTS_LIMIT, self.load_rights(now)).await?;
+            with_timeout(ACCESS_TIMEOUT, self.load_changed_access(now)).await?;
         }
         let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
         self.tracker().record_success(known_since);
@@ -248,7 +248,7 @@ impl Follower {
     }
 
     /// Reads tokens and access rows if they changed.
-    async fn load_rights(&mut self, now: ChangeCounters) -> Result<()> {
+    async fn load_changed_access(&mut self, now: ChangeCounters) -> Result<()> {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
             if tokens.renew(&*self.source.store, self.authenticator.tracker()).await? {
