@@ -25,13 +25,13 @@ use crate::store::Result;
 use crate::store::Store;
 
 /// Minimum interval between lookups.
-const PAUSE: Duration = Duration::from_millis(20);
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of tokens in one lookup.
 const MOST_AT_ONCE: usize = 500;
 /// Maximum number of callers that wait for a lookup.
 const MOST_WAITING: usize = 4096;
 /// Time limit of a lookup.
-const LIMIT: Duration = Duration::from_secs(1);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time that a caller waits for a lookup.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
@@ -192,10 +192,10 @@ impl TokenLookups {
         let mut last_error = None;
         while let Some(first) = self.waiting.recv().await {
             tokio::time::sleep_until(not_before).await;
-            not_before = Instant::now() + PAUSE;
+            not_before = Instant::now() + LOOKUP_INTERVAL;
             let wanted = self.gathered(first);
             let read = self.tokens.read(&*self.store, &self.tracker, &wanted);
-            let found = match with_timeout(LIMIT, read).await {
+            let found = match with_timeout(LOOKUP_TIMEOUT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {
                     log_change(&mut last_error, error.to_string());

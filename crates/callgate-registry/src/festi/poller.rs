@@ -18,11 +18,11 @@ use crate::rows::ChangeCounters;
 use callgate::internal::random_between;
 
 /// Maximum delay after a failed poll.
-const RETRY: Duration = Duration::from_millis(750);
+const MAX_BACKOFF: Duration = Duration::from_millis(750);
 /// Time limit of a poll.
-const LOOK_LIMIT: Duration = Duration::from_mins(1);
+const POLL_TIMEOUT: Duration = Duration::from_mins(1);
 /// Minimum interval between polls.
-const MIN_PAUSE: Duration = Duration::from_millis(20);
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct Poller {
@@ -41,12 +41,12 @@ impl Poller {
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             let began = Instant::now();
-            let looked = with_timeout(LOOK_LIMIT, self.look(&self.watch.due(began))).await;
+            let looked = with_timeout(POLL_TIMEOUT, self.look(&self.watch.due(began))).await;
             let took = began.elapsed();
             let next = match &looked {
                 // At least as long as the poll took.
-                Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_PAUSE)),
-                Err(_) => Instant::now() + random_between(RETRY / 2, RETRY),
+                Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_INTERVAL)),
+                Err(_) => Instant::now() + random_between(MAX_BACKOFF / 2, MAX_BACKOFF),
             };
             self.watch.set_failure(looked.err());
             sleep_until(next).await;

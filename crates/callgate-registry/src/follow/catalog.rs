@@ -21,7 +21,7 @@ use crate::store::Result;
 use crate::store::Store;
 
 /// Time limit for storing tool names.
-const NAMES_LIMIT: Duration = Duration::from_mins(1);
+const STORE_NAMES_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Builds catalogs from the rows of a store.
 #[derive(Debug, Clone)]
@@ -89,7 +89,8 @@ impl CatalogSource {
 
     /// Stores tool names. Returns the catalog's change counter before and after, if nobody else changed it in between.
     pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
-        let remembered = with_timeout(NAMES_LIMIT, self.store.store_tool_names(names)).await;
+        let remembered =
+            with_timeout(STORE_NAMES_TIMEOUT, self.store.store_tool_names(names)).await;
         self.tracker.note_write(&remembered);
         remembered.unwrap_or_else(|error| {
             tracing::warn!(error = error_chain(error), "failed to store tool names");

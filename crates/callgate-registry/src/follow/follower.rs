@@ -27,21 +27,21 @@ use crate::store::{Result, StoreError};
 use callgate::internal::random_between;
 
 /// Interval of reading the counters.
-const POLL: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum interval between polls.
-const MIN_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum delay between polls while the registry is unavailable. With [`POLL_LIMIT`], a recovery is noticed
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Maximum delay between polls while the registry is unavailable. With [`POLL_TIMEOUT`], a recovery is noticed
 /// within two seconds.
-const MAX_PAUSE: Duration = Duration::from_millis(750);
+const MAX_BACKOFF: Duration = Duration::from_millis(750);
 /// Time limit for reading the counters.
-const POLL_LIMIT: Duration = Duration::from_secs(1);
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for reading access rows: less than the default grace period, so that a dead connection is noticed
 /// before callers are refused.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for reading keys, sessions and messages.
-const SHARED_LIMIT: Duration = Duration::from_secs(10);
+const SHARED_STATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for reconnecting.
-const CONNECT_LIMIT: Duration = Duration::from_mins(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Counters that differ from those of any registry.
 const UNSEEN: ChangeCounters =
     ChangeCounters { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
@@ -154,9 +154,9 @@ impl Follower {
             return sleep(pause.saturating_sub(left)).await;
         }
         let (began, ended) = self.looked;
-        let soon = ended + MIN_PAUSE;
+        let soon = ended + MIN_POLL_INTERVAL;
         tokio::select! {
-            () = sleep_until(soon.max(began + POLL)) => {}
+            () = sleep_until(soon.max(began + POLL_INTERVAL)) => {}
             () = self.authenticator.newer_access_wanted() => sleep_until(soon).await,
             () = self.source.store.changed() => sleep_until(soon).await,
         }
@@ -191,7 +191,7 @@ impl Follower {
         self.replicas.invalidate();
         self.failure_log.failure(error, self.authenticator.tracker());
         self.see_grace();
-        if began.elapsed() >= POLL_LIMIT {
+        if began.elapsed() >= POLL_TIMEOUT {
             self.connect_anew();
         }
     }
@@ -202,7 +202,7 @@ impl Follower {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
                 // Polls report the result.
-                let _ = with_timeout(CONNECT_LIMIT, store.change_counters()).await;
+                let _ = with_timeout(CONNECT_TIMEOUT, store.change_counters()).await;
             }));
         }
     }
@@ -224,14 +224,14 @@ impl Follower {
             }
         };
         // Access is up to date. The rest may fail without affecting tokens.
-        let shared = with_timeout(SHARED_LIMIT, self.follow_replicas(&now)).await;
+        let shared = with_timeout(SHARED_STATE_TIMEOUT, self.follow_replicas(&now)).await;
         self.look_after_catalog(now.catalog).await;
         shared
     }
 
     async fn poll_access(&mut self, began: Instant) -> Result<ChangeCounters> {
         self.tracker().count(Read::Counters);
-        let now = with_timeout(POLL_LIMIT, self.source.store.change_counters()).await?;
+        let now = with_timeout(POLL_TIMEOUT, self.source.store.change_counters()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
             with_timeout(ACCESS_TIMEOUT, self.load_changed_access(now)).await?;
         }
@@ -348,7 +348,8 @@ impl Drop for Follower {
 
 /// Returns the delay after consecutive failures, with jitter.
 fn back_off(failures: u32) -> Duration {
-    let longest = POLL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_PAUSE);
+    let longest =
+        POLL_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_BACKOFF);
     random_between(longest / 2, longest)
 }
 
@@ -360,9 +361,9 @@ mod tests {
     fn pauses_grow_differ_and_have_an_end() {
         for failures in [0, 1, 2, 3, 4, 100, u32::MAX] {
             let pause = back_off(failures);
-            assert!(pause >= POLL / 2 && pause <= MAX_PAUSE, "{failures}: {pause:?}");
+            assert!(pause >= POLL_INTERVAL / 2 && pause <= MAX_BACKOFF, "{failures}: {pause:?}");
         }
-        assert!(back_off(1) <= POLL);
+        assert!(back_off(1) <= POLL_INTERVAL);
         let pauses: BTreeSet<Duration> = (0..20).map(|_| back_off(3)).collect();
         assert!(pauses.len() > 1);
     }

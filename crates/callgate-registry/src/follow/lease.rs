@@ -12,13 +12,13 @@ use crate::hex::to_hex;
 use crate::store::Store;
 
 /// Interval of renewals.
-const RENEW: Duration = Duration::from_secs(10);
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval of renewals while writes fail.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Number of seconds that a lease lasts.
-const LASTS: i64 = 30;
+const LEASE_SECONDS: i64 = 30;
 /// Time limit of a renewal.
-const LIMIT: Duration = Duration::from_secs(5);
+const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Renews the row of this server. While the registry is unavailable, the last known number of servers stays
 /// in use. After a failed write, a renewal shows whether the registry can be written again.
@@ -48,7 +48,7 @@ impl Lease {
         let tracker = Arc::clone(tracker);
         let lease = Self { store, gateway, tracker, server: to_hex(&id), is_shared };
         if is_shared {
-            lease.renew(LASTS).await;
+            lease.renew(LEASE_SECONDS).await;
         }
         lease
     }
@@ -56,9 +56,9 @@ impl Lease {
     pub(super) async fn run(self) {
         loop {
             let has_failed = self.tracker.write_failure().is_some();
-            sleep(if has_failed { RETRY } else { RENEW }).await;
+            sleep(if has_failed { RETRY_INTERVAL } else { RENEW_INTERVAL }).await;
             if self.is_shared {
-                self.renew(LASTS).await;
+                self.renew(LEASE_SECONDS).await;
             } else if has_failed {
                 self.renew(0).await;
             }
@@ -73,7 +73,8 @@ impl Lease {
     }
 
     async fn renew(&self, seconds: i64) {
-        let renewed = with_timeout(LIMIT, self.store.renew_lease(&self.server, seconds)).await;
+        let renewed =
+            with_timeout(RENEW_TIMEOUT, self.store.renew_lease(&self.server, seconds)).await;
         self.tracker.note_write(&renewed);
         if let (true, Ok(servers)) = (self.is_shared, renewed) {
             self.gateway.share_rate_limits(servers);

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 /// Maximum number of problems that are logged at once.
 pub(super) const MAX_NAMED: usize = 20;
 /// Minimum interval between log entries for changing reasons.
-const BETWEEN: Duration = Duration::from_secs(30);
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of logging, so that each failure is logged once.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl FailureLog {
     /// Whether a reason is new and the last entry is old enough.
     fn is_new(&self, error: &str) -> bool {
         let last = self.reason.as_ref();
-        last.is_none_or(|(reason, at)| reason != error && at.elapsed() >= BETWEEN)
+        last.is_none_or(|(reason, at)| reason != error && at.elapsed() >= LOG_INTERVAL)
     }
 
     /// Logs the end of the grace period. Returns `true` if it ends now.
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn another_reason_is_told_and_the_same_one_once() {
-        let (mut log, tracker) = (FailureLog::default(), HealthTracker::new(BETWEEN));
+        let (mut log, tracker) = (FailureLog::default(), HealthTracker::new(LOG_INTERVAL));
         let mut failure = |reason: &str| {
             let is_new = log.is_new(reason);
             log.failure(
@@ -142,12 +142,12 @@ mod tests {
         };
         assert_eq!([failure("refused"), failure("refused")], [true, false]);
         assert!(!failure("wrong password"), "it was logged a moment ago");
-        tokio::time::advance(BETWEEN).await;
+        tokio::time::advance(LOG_INTERVAL).await;
         assert!(!failure("refused"));
         assert_eq!([failure("wrong password"), failure("wrong password")], [true, false]);
-        tokio::time::advance(BETWEEN).await;
+        tokio::time::advance(LOG_INTERVAL).await;
         assert!(failure("refused"));
-        log.success(BETWEEN);
+        log.success(LOG_INTERVAL);
         assert!(log.is_new("refused"), "another outage");
     }
 }

@@ -14,9 +14,9 @@ use crate::follow::replicas::unix_time;
 use crate::store::Result;
 use crate::store::Store;
 
-const EVERY: Duration = Duration::from_mins(1);
+const INTERVAL: Duration = Duration::from_mins(1);
 /// Time limit of each operation.
-const LIMIT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Records uses of tokens, deletes expired rows, and replaces old keys.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Maintenance {
 impl Maintenance {
     pub(super) async fn run(self) {
         loop {
-            sleep(EVERY).await;
+            sleep(INTERVAL).await;
             if !self.authenticator.tracker().is_unavailable() {
                 flush_uses(&*self.store, &self.authenticator).await;
                 self.delete_expired().await;
@@ -46,7 +46,7 @@ impl Maintenance {
     }
 
     async fn limited(&self, chore: impl Future<Output = Result<()>>) {
-        let done = with_timeout(LIMIT, chore).await;
+        let done = with_timeout(TIMEOUT, chore).await;
         self.authenticator.tracker().note_write_failure(&done);
         if let Err(error) = done {
             tracing::warn!(error = error_chain(error), "failed to delete expired rows");

@@ -34,7 +34,7 @@ use super::maintenance::Maintenance;
 /// Default maximum age of the key that signs sessions.
 const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
 /// Time limit for recording token uses.
-const FLUSH_LIMIT: Duration = Duration::from_secs(10);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of token uses per statement.
 const FLUSHED_AT_ONCE: usize = 1_000;
 
@@ -229,7 +229,7 @@ pub(super) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthentic
         }
         Ok(())
     };
-    let written = with_timeout(FLUSH_LIMIT, written).await;
+    let written = with_timeout(FLUSH_TIMEOUT, written).await;
     authenticator.tracker().note_write_failure(&written);
     if let Err(error) = written {
         tracing::warn!(error = error_chain(error), "failed to record the last use of tokens");

@@ -16,7 +16,7 @@ use crate::store::Result;
 use crate::store::Store;
 
 /// Time limit of a write.
-const LIMIT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes session changes or messages while the registry is available. The number of concurrent writes is limited by
 /// [`Sessions`](callgate::mcp::Sessions).
@@ -43,7 +43,7 @@ impl SessionWriter {
         if self.tracker.age().is_some() && self.tracker.is_unavailable() {
             return Err(Unavailable.into());
         }
-        let stored = with_timeout(LIMIT, write).await;
+        let stored = with_timeout(WRITE_TIMEOUT, write).await;
         self.tracker.note_write(&stored);
         Ok(stored?)
     }

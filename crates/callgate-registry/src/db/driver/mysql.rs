@@ -12,7 +12,7 @@ use url::Url;
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::db::driver::sqlx_pool::{
-    self, IDLE_IN_TRANSACTION, ServerPool, SqlxDriver, TransactionSql,
+    self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, SqlxDriver, TransactionSql,
 };
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
@@ -64,7 +64,7 @@ impl Vendor {
         let limit = self.time_limit(options, Purpose::Write);
         // Shorter than the statement timeout, so that the error names the lock.
         let lock = (options.statement_timeout * 9 / 10).as_secs().max(1);
-        let idle = IDLE_IN_TRANSACTION.as_secs();
+        let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_secs();
         let only_read =
             if mode.is_read_only() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
         let idle = match self {

@@ -19,7 +19,7 @@ use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
 use crate::db::driver::sqlx_pool::{
-    self, IDLE_IN_TRANSACTION, ServerPool, SqlxDriver, TransactionSql,
+    self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, SqlxDriver, TransactionSql,
 };
 use crate::db::error::{DatabaseError, OpenError, Result};
 
@@ -67,7 +67,7 @@ fn session(options: &DatabaseOptions, mode: OpenMode) -> String {
     let limit = options.statement_timeout.as_millis();
     // Shorter than the statement timeout, so that the error names the lock.
     let lock = (limit * 9 / 10).max(1);
-    let idle = IDLE_IN_TRANSACTION.as_millis();
+    let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
     let only_read =
         if mode.is_read_only() { "; SET default_transaction_read_only = on" } else { "" };
     format!(

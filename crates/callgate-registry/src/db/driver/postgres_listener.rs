@@ -15,9 +15,9 @@ use callgate::internal::random_between;
 /// Channel of the triggers' notifications.
 const CHANNEL: &str = "callgate";
 /// Idle time after which the connection is checked.
-const SILENCE: Duration = Duration::from_secs(15);
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Starts to listen at the first call of [`Self::changed`].
 #[derive(Debug)]
@@ -59,11 +59,11 @@ impl Listener {
 }
 
 async fn listen(options: ListenOptions, changes: Arc<Notify>) {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = FIRST_BACKOFF;
     loop {
         match options.open().await {
             Ok(mut listener) => {
-                pause = FIRST_PAUSE;
+                pause = FIRST_BACKOFF;
                 changes.notify_one();
                 let lost = forward_notifications(&mut listener, options.timeout, &changes).await;
                 tracing::debug!(error = lost, "lost the connection for change notifications");
@@ -74,7 +74,7 @@ async fn listen(options: ListenOptions, changes: Arc<Notify>) {
             }
         }
         tokio::time::sleep(random_between(pause / 2, pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 
@@ -100,7 +100,7 @@ async fn forward_notifications(
     changes: &Notify,
 ) -> String {
     loop {
-        match tokio::time::timeout(SILENCE, listener.try_recv()).await {
+        match tokio::time::timeout(CHECK_INTERVAL, listener.try_recv()).await {
             Ok(Ok(Some(_))) => changes.notify_one(),
             Ok(Ok(None)) => return "the connection was closed".to_owned(),
             Ok(Err(error)) => return error.to_string(),

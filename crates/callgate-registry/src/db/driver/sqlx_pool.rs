@@ -20,12 +20,12 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
 /// Time between the server's limit and the client's.
 const GRACE: Duration = Duration::from_secs(1);
 /// Idle timeout of connections.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit of the ping before a pooled connection is used. A connection that a router dropped does not
 /// respond; it is replaced.
-const PING_LIMIT: Duration = Duration::from_millis(300);
+const PING_TIMEOUT: Duration = Duration::from_millis(300);
 /// Idle timeout of transactions. The database then releases the locks of a disconnected server.
-pub(crate) const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(15);
+pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A database with a driver of sqlx.
 #[async_trait]
@@ -74,12 +74,12 @@ impl<D: SqlxDriver> ServerPool<D> {
         let pool = PoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.connect_timeout)
-            .idle_timeout(IDLE)
+            .idle_timeout(IDLE_TIMEOUT)
             // The pool's own ping has no time limit.
             .test_before_acquire(false)
             .before_acquire(|connection: &mut D::Connection, _| {
                 Box::pin(async move {
-                    let answer = tokio::time::timeout(PING_LIMIT, connection.ping()).await;
+                    let answer = tokio::time::timeout(PING_TIMEOUT, connection.ping()).await;
                     Ok(matches!(answer, Ok(Ok(()))))
                 })
             })

@@ -15,7 +15,7 @@ use crate::mcp::{EncodedMessage, Event, McpError, ResumableStream};
 use crate::upstream::BoxFuture;
 
 /// Interval between progress notifications if the method reports no progress.
-const PROGRESS: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The end of a call.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl RunningCall {
         loop {
             let ticks = self.ticks.get_or_insert_with(|| {
                 Box::new(Ticks {
-                    progress: every(PROGRESS, started),
+                    progress: every(PROGRESS_INTERVAL, started),
                     keep_alive: every(KEEP_ALIVE, started),
                 })
             });

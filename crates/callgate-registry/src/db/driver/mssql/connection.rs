@@ -18,7 +18,7 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 /// Connections that were idle for longer are pinged before use.
 const MAX_IDLE: Duration = Duration::from_secs(5);
 /// Time limit of a ping. A connection that a router dropped does not respond.
-const PING_LIMIT: Duration = Duration::from_millis(300);
+const PING_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Settings of each connection: those of SQL Server's tools, unlimited text size, no row counts. Errors abort
 /// the transaction.
@@ -143,7 +143,7 @@ impl Manager for Connections {
             return Err(RecycleError::message("its last use failed"));
         }
         if metrics.last_used() > MAX_IDLE {
-            used.batch("SELECT 1", PING_LIMIT).await?;
+            used.batch("SELECT 1", PING_TIMEOUT).await?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ use crate::upstream::forward::{
     Failure, ForwardOptions, QueuedRequest, RequestId, ServiceClient, ServiceResponse,
 };
 
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
@@ -78,7 +78,7 @@ impl WebSocketWorker {
             let _ = request.reply.send(Err(failure.clone()));
         }
         if let Some(mut sink) = sink {
-            let _ = timeout(CLOSE_LIMIT, sink.close()).await;
+            let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
         }
     }
 

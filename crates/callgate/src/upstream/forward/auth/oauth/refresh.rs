@@ -18,7 +18,7 @@ const MAX_ATTEMPTS: usize = 3;
 
 /// How long to wait for another credential after the stored one was rejected.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
-const CHANGE_POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -177,7 +177,7 @@ async fn changed_since(store: &dyn RefreshTokenStore, old: &Secret) -> Option<Se
             match store.load().await {
                 Ok(Some(stored)) if stored != *old => return Some(stored),
                 Ok(None) => return None,
-                _ => sleep(CHANGE_POLL).await,
+                _ => sleep(POLL_INTERVAL).await,
             }
         }
     };
