@@ -265,7 +265,7 @@ impl Mcp {
     /// Handles a message.
     pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
         let Inbound { kind, headers, body, caller, .. } = *inbound;
-        let admitted = self.gateway.admit(caller);
+        let admitted = self.gateway.count_request(caller);
         let route = classify(kind, headers, body, self.gateway.settings().protocol_version);
         if let Err(limited) = admitted {
             return self.refuse(inbound, route, limited);

@@ -15,14 +15,14 @@ impl Gateway {
     /// Counts a request of the caller. Every message that a transport receives is counted here once, and a
     /// batch as its messages. Limits of single tools are counted when a tool is called, after its access
     /// is decided.
-    pub(crate) fn admit(&self, caller: &Caller) -> Result<(), RateLimited> {
+    pub(crate) fn count_request(&self, caller: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
     }
 
     /// Counts a request with an invalid credential for the address of its client. It does not count against the
-    /// limit of all callers, which strangers could use up otherwise.
+    /// limit of all callers, because clients without a valid credential could otherwise use it up.
     #[cfg(feature = "http")]
-    pub(crate) fn admit_stranger(&self, client: &Caller) -> Result<(), RateLimited> {
+    pub(crate) fn count_unauthenticated(&self, client: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.of_caller(&self.snapshot.load().limits, client.principal())
     }
 

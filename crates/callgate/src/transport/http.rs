@@ -194,7 +194,7 @@ pub fn health_router(
 
 fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
     let handler = async |State(state): State<SharedState>, request: Request| {
-        respond(state, request, None, Admission::Admitted).await
+        respond(state, request, None, ConnectionState::Accepted).await
     };
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
@@ -209,10 +209,10 @@ pub fn service(
     HttpService { state: AppState::new(mcp, authenticate, readiness, options) }
 }
 
-/// Whether there was room for the connection of a request.
+/// Whether the connection of a request is within the limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Admission {
-    Admitted,
+enum ConnectionState {
+    Accepted,
     /// Only the endpoints that need no caller are served.
     Refused,
 }
@@ -222,7 +222,7 @@ async fn respond(
     state: SharedState,
     request: Request,
     peer: Option<IpAddr>,
-    admission: Admission,
+    connection: ConnectionState,
 ) -> Response {
     let (parts, body) = request.into_parts();
     let mut body = RequestBody::new(body, &parts.headers);
@@ -235,7 +235,7 @@ async fn respond(
     let (origin, answered) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer, admission).await),
+            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer, connection).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -288,15 +288,15 @@ async fn answer(
     parts: &Parts,
     body: &mut RequestBody,
     peer: Option<IpAddr>,
-    admission: Admission,
+    connection: ConnectionState,
 ) -> Result<Response, HttpError> {
     let is_public = state.options.endpoints != EndpointSet::Operations;
     let needs_caller = endpoint.needs_caller() && is_public;
-    if admission == Admission::Refused && needs_caller {
+    if connection == ConnectionState::Refused && needs_caller {
         return Err(HttpError::Unavailable(TOO_MANY_CONNECTIONS));
     }
     let caller = if is_public {
-        admitted_caller(state, endpoint, parts, peer).await?
+        counted_caller(state, endpoint, parts, peer).await?
     } else {
         Caller::anonymous()
     };
@@ -308,7 +308,7 @@ async fn answer(
             Ok(body) => body,
             Err(error) => {
                 if endpoint == Endpoint::Mcp {
-                    state.gateway.admit(&caller)?;
+                    state.gateway.count_request(&caller)?;
                 }
                 return Err(error);
             }
@@ -345,7 +345,7 @@ fn too_many_requests(reason: NoShare) -> HttpError {
 
 /// Returns the caller of a request within the rate limits. Requests without a valid credential count for
 /// the address of the client.
-async fn admitted_caller(
+async fn counted_caller(
     state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
@@ -369,13 +369,13 @@ async fn admitted_caller(
     };
     match refusal {
         Some(refusal) => {
-            state.gateway.admit_stranger(&caller)?;
+            state.gateway.count_unauthenticated(&caller)?;
             Err(refusal)
         }
         // MCP counts its messages, since a call that is refused has a result.
         None if endpoint == Endpoint::Mcp => Ok(caller),
         None => {
-            state.gateway.admit(&caller)?;
+            state.gateway.count_request(&caller)?;
             Ok(caller)
         }
     }
@@ -399,7 +399,7 @@ impl HttpService {
         B::Error: Into<axum::BoxError>,
     {
         let state = Arc::clone(&self.state);
-        respond(state, request.map(Body::new), peer, Admission::Admitted)
+        respond(state, request.map(Body::new), peer, ConnectionState::Accepted)
     }
 
     /// Answers a request on a connection for which there is no room: 503, except for health and discovery.
@@ -413,7 +413,7 @@ impl HttpService {
         B::Error: Into<axum::BoxError>,
     {
         let state = Arc::clone(&self.state);
-        respond(state, request.map(Body::new), Some(peer), Admission::Refused)
+        respond(state, request.map(Body::new), Some(peer), ConnectionState::Refused)
     }
 
     fn is_trusted_proxy(&self, peer: IpAddr) -> bool {

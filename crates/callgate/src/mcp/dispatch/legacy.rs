@@ -156,7 +156,8 @@ impl Mcp {
         let mut parts = Vec::new();
         for (index, message) in messages.into_iter().enumerate() {
             // The first message is counted already.
-            let admitted = if index == 0 { Ok(()) } else { self.gateway.admit(inbound.caller) };
+            let admitted =
+                if index == 0 { Ok(()) } else { self.gateway.count_request(inbound.caller) };
             let reply = match (message, admitted) {
                 (Ok(message), Ok(())) => self.legacy(inbound, negotiated, message).await,
                 (Ok(message), Err(limited)) => {

@@ -46,7 +46,7 @@ pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAd
 async fn has_user(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> bool {
     let client = client_address(parts, peer, &state.options);
     let client = client.map_or_else(Caller::anonymous, |it| Caller::anonymous().with_address(it));
-    state.gateway.admit_stranger(&client).is_ok()
+    state.gateway.count_unauthenticated(&client).is_ok()
         && authenticate::caller(state, parts).await.is_ok_and(|caller| caller.user.is_some())
 }
 

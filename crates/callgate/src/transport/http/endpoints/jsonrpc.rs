@@ -93,7 +93,8 @@ impl Dispatcher<'_> {
 
     async fn batch_member(self, index: usize, message: &RawValue) -> Option<Bytes> {
         // The first is counted already.
-        let admitted = if index == 0 { Ok(()) } else { self.state.gateway.admit(self.caller) };
+        let admitted =
+            if index == 0 { Ok(()) } else { self.state.gateway.count_request(self.caller) };
         match Request::parse(message.get()) {
             Ok(request) if admitted.is_err() => {
                 let refused = Err(admitted.err()?.into());

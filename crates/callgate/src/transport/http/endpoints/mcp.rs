@@ -41,12 +41,12 @@ pub(crate) async fn answer(
     let (kind, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
             if !state.options.raw_request {
-                state.gateway.admit(caller)?;
+                state.gateway.count_request(caller)?;
                 let message = "`rawRequest` is off; POST the message, or set `raw_request`";
                 return Err(McpError::new(405, INVALID_REQUEST, message).into());
             }
             if let Err(error) = origin::check_fetch_site(&parts.headers) {
-                state.gateway.admit(caller)?;
+                state.gateway.count_request(caller)?;
                 return Err(error);
             }
             (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
@@ -55,7 +55,7 @@ pub(crate) async fn answer(
         (&Method::DELETE, _) => (InboundKind::EndSession, body),
         (&Method::POST, _) => (InboundKind::Message, body),
         _ => {
-            state.gateway.admit(caller)?;
+            state.gateway.count_request(caller)?;
             return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into());
         }
     };
@@ -72,7 +72,7 @@ async fn handle(
     let text = match body::text(body) {
         Ok(text) => text,
         Err(error) => {
-            let refused = state.gateway.admit(caller).err().map(McpError::from);
+            let refused = state.gateway.count_request(caller).err().map(McpError::from);
             let error = || McpError::new(400, error.code(), error.to_string());
             return error_response(&refused.unwrap_or_else(error));
         }
