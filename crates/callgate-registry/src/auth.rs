@@ -2,7 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod token;
-pub(crate) mod keys;
+pub(crate) mod signing_keys;
 pub(crate) mod health;
 pub(crate) mod token_cache;
 pub(crate) mod authenticator;

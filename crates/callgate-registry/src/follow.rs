@@ -4,7 +4,7 @@ pub(crate) mod credentials;
 pub(crate) mod upstreams;
 mod log;
 mod catalog;
-mod keys;
+mod signing_keys;
 mod messages;
 mod sessions;
 mod session_writer;

@@ -30,7 +30,7 @@ mod follow;
 
 pub use auth::access::access;
 pub use auth::authenticator::{TokenAuthenticator, TokenOptions};
-pub use auth::keys::{SESSION_KEYS, signing_key};
+pub use auth::signing_keys::{SESSION_KEYS, signing_key};
 pub use auth::token::{Token, TokenError};
 pub use catalog::assemble::{
     Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, open_entries,

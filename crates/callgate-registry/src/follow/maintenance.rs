@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::log::error_chain;
 use super::registry::flush_uses;
-use super::{keys, messages, sessions};
+use super::{messages, sessions, signing_keys};
 use crate::auth::authenticator::TokenAuthenticator;
 use crate::db::pool::with_timeout;
 use crate::follow::replicas::unix_time;
@@ -42,7 +42,7 @@ impl Maintenance {
         self.limited(sessions::delete_expired(store, now)).await;
         self.limited(messages::delete_expired(store, now)).await;
         self.limited(store.delete_leases(now)).await;
-        self.limited(keys::delete_expired(store, self.max_key_age, now)).await;
+        self.limited(signing_keys::delete_expired(store, self.max_key_age, now)).await;
     }
 
     async fn limited(&self, chore: impl Future<Output = Result<()>>) {

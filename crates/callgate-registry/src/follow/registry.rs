@@ -15,7 +15,7 @@ use callgate::mcp::Sessions;
 use tokio::task::JoinHandle;
 
 use crate::auth::authenticator::{TokenAuthenticator, TokenOptions};
-use crate::auth::keys::session_keys;
+use crate::auth::signing_keys::session_keys;
 use crate::auth::token_cache::TokenLookups;
 use crate::catalog::assemble::Exposure;
 use crate::db::pool::with_timeout;

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use callgate::mcp::Mcp;
 
 use crate::auth::health::HealthTracker;
-use crate::follow::keys::KeyFollower;
 use crate::follow::messages::MessageFollower;
 use crate::follow::sessions::SessionFollower;
+use crate::follow::signing_keys::KeyFollower;
 use crate::rows::ChangeCounters;
 use crate::store::Result;
 use crate::store::Store;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::replicas::ReplicaContext;
 use crate::auth::health::Read;
-use crate::auth::keys::{SESSION_KEYS, in_order, seconds, signing_key, superseding};
+use crate::auth::signing_keys::{SESSION_KEYS, in_order, seconds, signing_key, superseding};
 use crate::rows::KeyRow;
 use crate::store::Result;
 use crate::store::{NewKey, Store};
