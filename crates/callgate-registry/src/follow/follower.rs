@@ -150,7 +150,7 @@ impl Follower {
             let (pause, left) = (back_off(self.failures), self.tracker().grace_left());
             // Logs the end of the grace period in time, even if the next poll succeeds.
             sleep(pause.min(left)).await;
-            self.see_grace();
+            self.check_grace_period();
             return sleep(pause.saturating_sub(left)).await;
         }
         let (began, ended) = self.looked;
@@ -190,7 +190,7 @@ impl Follower {
         self.failures = self.failures.saturating_add(1);
         self.replicas.invalidate();
         self.failure_log.failure(error, self.authenticator.tracker());
-        self.see_grace();
+        self.check_grace_period();
         if began.elapsed() >= POLL_TIMEOUT {
             self.connect_anew();
         }
@@ -208,14 +208,14 @@ impl Follower {
     }
 
     /// Makes listening clients check their access when the grace period of tokens ends.
-    fn see_grace(&mut self) {
-        if self.failure_log.grace(self.authenticator.tracker()) {
+    fn check_grace_period(&mut self) {
+        if self.failure_log.check_grace_period(self.authenticator.tracker()) {
             self.source.gateway.access_changed();
         }
     }
 
     async fn poll(&mut self, began: Instant) -> Result<()> {
-        self.note_remembered().await;
+        self.record_stored_names().await;
         let now = match self.poll_access(began).await {
             Ok(now) => now,
             Err(error) => {
@@ -225,7 +225,7 @@ impl Follower {
         };
         // Access is up to date. The rest may fail without affecting tokens.
         let shared = with_timeout(SHARED_STATE_TIMEOUT, self.follow_replicas(&now)).await;
-        self.look_after_catalog(now.catalog).await;
+        self.drive_catalog_build(now.catalog).await;
         shared
     }
 
@@ -284,7 +284,7 @@ impl Follower {
     }
 
     /// Builds catalogs in a task, so that a large one does not delay grants.
-    async fn look_after_catalog(&mut self, change_counter: i64) {
+    async fn drive_catalog_build(&mut self, change_counter: i64) {
         if let Some(building) = self.building.take_if(|building| building.task.is_finished()) {
             match building.task.await {
                 Ok(Ok(built)) => {
@@ -318,7 +318,7 @@ impl Follower {
 
     /// Must be called before the counters are read. The catalog already has the stored names, so it is current
     /// unless somebody else changed it.
-    async fn note_remembered(&mut self) {
+    async fn record_stored_names(&mut self) {
         if let Some(task) = self.remembering.take_if(|task| task.is_finished())
             && let Ok(Some((before, after))) = task.await
             && self.seen.catalog == before

@@ -28,9 +28,9 @@ enum Unavailable {
     #[default]
     No,
     /// Known tokens are accepted.
-    Graceful,
+    TokensAccepted,
     /// Tokens are refused.
-    Over,
+    TokensRefused,
 }
 
 impl FailureLog {
@@ -41,7 +41,7 @@ impl FailureLog {
             return;
         }
         if self.unavailable == Unavailable::No {
-            self.unavailable = Unavailable::Graceful;
+            self.unavailable = Unavailable::TokensAccepted;
             let age = tracker.age().unwrap_or_default();
             tracing::error!(
                 error,
@@ -62,10 +62,11 @@ impl FailureLog {
     }
 
     /// Logs the end of the grace period. Returns `true` if it ends now.
-    pub(super) fn grace(&mut self, tracker: &HealthTracker) -> bool {
-        let is_over = self.unavailable == Unavailable::Graceful && tracker.grace_left().is_zero();
+    pub(super) fn check_grace_period(&mut self, tracker: &HealthTracker) -> bool {
+        let is_over =
+            self.unavailable == Unavailable::TokensAccepted && tracker.grace_left().is_zero();
         if is_over {
-            self.unavailable = Unavailable::Over;
+            self.unavailable = Unavailable::TokensRefused;
             tracing::error!(
                 "registry unavailable for longer than the grace period, refusing callers with a token"
             );
