@@ -6,7 +6,7 @@ use crate::db::database::{Database, Dialect};
 use crate::db::driver::sqlite;
 use crate::db::error::{OpenError, UrlError};
 use crate::db::pool::Pool;
-use crate::db::url::{DatabaseUrl, Place};
+use crate::db::url::{DatabaseUrl, Location};
 
 /// Limits for the use of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,20 +68,20 @@ async fn driver(
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     choose_cryptography();
     match &url.0 {
-        Place::File(path) => sqlite::connect(path, options, mode).await,
+        Location::File(path) => sqlite::connect(path, options, mode).await,
         #[cfg(feature = "postgres")]
-        Place::Server(Dialect::Postgres, url) => {
+        Location::Server(Dialect::Postgres, url) => {
             crate::db::driver::postgres::connect(url, options, mode).await
         }
         #[cfg(feature = "mysql")]
-        Place::Server(Dialect::MySql, url) => {
+        Location::Server(Dialect::MySql, url) => {
             crate::db::driver::mysql::connect(url, options, mode).await
         }
         #[cfg(feature = "mssql")]
-        Place::Server(Dialect::SqlServer, url) => {
+        Location::Server(Dialect::SqlServer, url) => {
             crate::db::driver::mssql::connect(url, options, mode).await
         }
-        Place::Server(dialect, _) => Err(not_built(*dialect).into()),
+        Location::Server(dialect, _) => Err(not_built(*dialect).into()),
     }
 }
 

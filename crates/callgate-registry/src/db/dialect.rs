@@ -310,7 +310,7 @@ impl Dialect {
     }
 
     /// Whether read transactions see a snapshot.
-    pub(crate) fn reads_one_moment(self) -> bool {
+    pub(crate) fn has_snapshot_reads(self) -> bool {
         self != Self::SqlServer
     }
 

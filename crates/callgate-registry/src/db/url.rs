@@ -21,10 +21,10 @@ use crate::db::error::UrlError;
 /// # Ok::<(), callgate_registry::UrlError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct DatabaseUrl(pub(super) Place);
+pub struct DatabaseUrl(pub(super) Location);
 
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     File(PathBuf),
     Server(Dialect, Box<Url>),
 }
@@ -32,7 +32,7 @@ pub(super) enum Place {
 impl DatabaseUrl {
     /// Returns the URL of a SQLite file.
     pub fn sqlite(path: impl Into<PathBuf>) -> Self {
-        Self(Place::File(path.into()))
+        Self(Location::File(path.into()))
     }
 
     /// Removes user, password and parameters from a text that may be a URL.
@@ -50,20 +50,20 @@ impl DatabaseUrl {
     /// Returns the SQL dialect.
     pub fn dialect(&self) -> Dialect {
         match &self.0 {
-            Place::File(_) => Dialect::Sqlite,
-            Place::Server(dialect, _) => *dialect,
+            Location::File(_) => Dialect::Sqlite,
+            Location::Server(dialect, _) => *dialect,
         }
     }
 
     /// Whether the URL contains a password.
     pub fn has_password(&self) -> bool {
-        matches!(&self.0, Place::Server(_, url) if url.password().is_some())
+        matches!(&self.0, Location::Server(_, url) if url.password().is_some())
     }
 
     /// Sets the password of a server unless the URL has one.
     #[must_use]
     pub fn with_password(mut self, password: &Secret) -> Self {
-        if let Place::Server(_, url) = &mut self.0
+        if let Location::Server(_, url) = &mut self.0
             && url.password().is_none()
         {
             // Drivers percent-decode it, but `set_password` does not encode percent signs.
@@ -77,8 +77,8 @@ impl DatabaseUrl {
     /// Returns the path of a SQLite file.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
-            Place::File(path) => Some(path),
-            Place::Server(..) => None,
+            Location::File(path) => Some(path),
+            Location::Server(..) => None,
         }
     }
 }
@@ -111,15 +111,15 @@ impl FromStr for DatabaseUrl {
         if !url.has_host() || url.path().len() < 2 || url.fragment().is_some() {
             return Err(wrong());
         }
-        Ok(Self(Place::Server(dialect, Box::new(url))))
+        Ok(Self(Location::Server(dialect, Box::new(url))))
     }
 }
 
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::File(path) => write!(f, "sqlite:{}", path.display()),
-            Place::Server(_, url) => {
+            Location::File(path) => write!(f, "sqlite:{}", path.display()),
+            Location::Server(_, url) => {
                 write!(f, "{}://", url.scheme())?;
                 if !url.username().is_empty() {
                     write!(f, "{}@", url.username())?;
@@ -166,7 +166,7 @@ mod tests {
     fn a_password_given_apart_is_the_one_that_the_drivers_read() {
         let url: DatabaseUrl = "postgres://u@h/d".parse().unwrap();
         let given = "a%41b%ff:/@? #é";
-        let Place::Server(_, url) = url.with_password(&Secret::new(given).unwrap()).0 else {
+        let Location::Server(_, url) = url.with_password(&Secret::new(given).unwrap()).0 else {
             panic!()
         };
         let read = percent_encoding::percent_decode_str(url.password().unwrap());

@@ -62,7 +62,7 @@ pub async fn read_festi(
     let festi = Festi::open(url, options, tables, OpenMode::ReadOnce).await?;
     let read = festi.read(&IMPORTED).await?;
     // Servers hide tables that the user may not read; methods that they protect would be open.
-    if url.path().is_none() && read.layout.place(Table::Methods).is_some() {
+    if url.path().is_none() && read.layout.found(Table::Methods).is_some() {
         read.layout.check_of(&[Table::Sections, Table::Actions], tables)?;
     }
     Ok(read.rows)
@@ -143,7 +143,7 @@ impl Festi {
         for _ in 0..MAX_TRIES {
             let mut moment = self.database.begin(Purpose::Read).await?;
             let read = self.read_in(&mut moment, tables).await?;
-            let is_one = self.database.dialect().reads_one_moment()
+            let is_one = self.database.dialect().has_snapshot_reads()
                 || self.fingerprints_in(&mut moment, tables, &read.layout).await?
                     == read.fingerprints;
             moment.commit().await?;

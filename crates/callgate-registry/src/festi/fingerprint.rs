@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::layout::{Layout, Place, Table};
+use super::layout::{FoundTable, Layout, Table};
 use super::read::{as_text, condition};
 use crate::db::database::{Cell, Dialect, Row};
 
@@ -16,17 +16,17 @@ pub(crate) type Fingerprints = HashMap<Table, u64>;
 /// Returns one statement for the fingerprints of tables, or `None` if none exists. Its rows have the index of a
 /// table and a value to add; the row of users also has that of tokens, which are in the same table.
 pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> Option<String> {
-    let has = |table: &Table| tables.contains(table) && layout.place(*table).is_some();
+    let has = |table: &Table| tables.contains(table) && layout.found(*table).is_some();
     let is_one = has(&Table::Users) && has(&Table::Tokens);
     let is_read = |table: &Table| has(table) && !(is_one && *table == Table::Tokens);
     let parts = Table::ALL.iter().enumerate().filter(|(_, table)| is_read(table));
     let parts = parts.filter_map(|(index, table)| {
-        let place = layout.place(*table)?;
-        let content = content(place, dialect)?;
-        let tokens = layout.place(Table::Tokens).filter(|_| is_one && *table == Table::Users);
-        let tokens = tokens.and_then(|place| self::content(place, dialect));
+        let found = layout.found(*table)?;
+        let content = content(found, dialect)?;
+        let tokens = layout.found(Table::Tokens).filter(|_| is_one && *table == Table::Users);
+        let tokens = tokens.and_then(|found| self::content(found, dialect));
         let tokens = tokens.unwrap_or_else(|| "NULL".to_owned());
-        let from = format!("FROM {}{}", place.table, condition(*table, place));
+        let from = format!("FROM {}{}", found.table, condition(*table, found));
         Some(format!("SELECT {index}, {content}, {tokens} {from}"))
     });
     let parts: Vec<String> = parts.collect();
@@ -34,9 +34,9 @@ pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> 
 }
 
 /// Returns the expression for a row's content or hash.
-fn content(place: &Place, dialect: Dialect) -> Option<String> {
+fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     let columns: Vec<String> =
-        place.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();
+        found.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();
     if columns.is_empty() {
         return None;
     }

@@ -101,7 +101,7 @@ const OWN_PREFIX: &str = "callgate_";
 
 /// An existing table. Names are quoted for SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FoundTable {
     /// Unquoted name.
     pub(super) name: String,
     pub(super) table: String,
@@ -112,7 +112,7 @@ pub(crate) struct Place {
 /// Existing tables and columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
-    places: Vec<(Table, Place)>,
+    tables: Vec<(Table, FoundTable)>,
     /// Prefix of another table of actions, if the expected one is missing.
     pub(crate) other_prefix: Option<String>,
 }
@@ -162,10 +162,10 @@ impl Layout {
         let mut layout = Self::default();
         for table in Table::ALL {
             let mut names = table.names(tables).into_iter();
-            let place = names.find_map(|name| place(table, &name, &found, dialect));
-            layout.places.extend(place.map(|place| (table, place)));
+            let existing = names.find_map(|name| find_table(table, &name, &found, dialect));
+            layout.tables.extend(existing.map(|existing| (table, existing)));
         }
-        if layout.place(Table::Actions).is_none() {
+        if layout.found(Table::Actions).is_none() {
             let others = found.iter().filter_map(|(table, _)| table.strip_suffix(ACTIONS));
             let others = others.filter(|prefix| !prefix.eq_ignore_ascii_case(OWN_PREFIX));
             layout.other_prefix = others.min().map(ToOwned::to_owned);
@@ -173,13 +173,13 @@ impl Layout {
         layout
     }
 
-    pub(crate) fn place(&self, table: Table) -> Option<&Place> {
-        self.places.iter().find(|(known, _)| *known == table).map(|(_, place)| place)
+    pub(crate) fn found(&self, table: Table) -> Option<&FoundTable> {
+        self.tables.iter().find(|(known, _)| *known == table).map(|(_, found)| found)
     }
 
     /// Returns the names of missing tables.
     pub(super) fn missing(&self, of: &[Table], tables: &TableNames) -> Vec<String> {
-        let missing = of.iter().filter(|table| self.place(**table).is_none());
+        let missing = of.iter().filter(|table| self.found(**table).is_none());
         missing.map(|table| self.name(*table, tables)).collect()
     }
 
@@ -191,17 +191,17 @@ impl Layout {
     /// Fails if one of these tables lacks a required column.
     pub(super) fn check_of(&self, of: &[Table], tables: &TableNames) -> Result<()> {
         for table in of.iter().filter(|table| !table.needed_columns().is_empty()) {
-            let Some(place) = self.place(*table) else {
+            let Some(found) = self.found(*table) else {
                 let name = table.names(tables).into_iter().next().unwrap_or_default();
                 let prefix = self.other_prefix.clone().filter(|_| table.is_prefixed(tables));
                 return Err(FestiError::Missing { what: format!("table `{name}`"), prefix });
             };
             let Range { start, end } = table.needed_columns();
-            let columns = place.columns.iter().zip(table.columns());
+            let columns = found.columns.iter().zip(table.columns());
             for (column, choices) in columns.take(end).skip(start) {
                 if column.is_none() {
                     let choices = choices.join("` or `");
-                    let what = format!("column `{choices}` in `{}`", place.name);
+                    let what = format!("column `{choices}` in `{}`", found.name);
                     return Err(FestiError::Missing { what, prefix: None });
                 }
             }
@@ -211,19 +211,24 @@ impl Layout {
 
     /// Whether users have tokens.
     pub(crate) fn has_tokens(&self) -> bool {
-        self.place(Table::Tokens).is_some_and(|place| place.columns.iter().all(Option::is_some))
+        self.found(Table::Tokens).is_some_and(|found| found.columns.iter().all(Option::is_some))
     }
 
     /// Returns the name of a table, whether it exists or not.
     pub(crate) fn name(&self, table: Table, tables: &TableNames) -> String {
-        match self.place(table) {
-            Some(place) => place.name.clone(),
+        match self.found(table) {
+            Some(found) => found.name.clone(),
             None => table.names(tables).into_iter().next().unwrap_or_default(),
         }
     }
 }
 
-fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect) -> Option<Place> {
+fn find_table(
+    table: Table,
+    name: &str,
+    found: &[(String, String)],
+    dialect: Dialect,
+) -> Option<FoundTable> {
     // Prefers the exact spelling if two names differ in case.
     let of_name = |exact: bool| {
         found.iter().find(
@@ -239,7 +244,7 @@ fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect)
         choices.iter().find_map(named).map(|column| dialect.name(column))
     };
     // Both match known or validated names except for case, so quoting is safe.
-    Some(Place {
+    Some(FoundTable {
         name: name.clone(),
         table: dialect.name(name),
         columns: table.columns().iter().map(column).collect(),
@@ -262,10 +267,10 @@ mod tests {
     fn roles_are_in_either_table_and_columns_are_found_in_any_case() {
         let found = [("user_types", "ID"), ("user_types", "Caption"), ("users", "email")];
         let layout = layout(&found, "festi_");
-        let roles = layout.place(Table::Roles).unwrap();
+        let roles = layout.found(Table::Roles).unwrap();
         assert_eq!(roles.table, "[user_types]");
         assert_eq!(roles.columns, [Some("[ID]".to_owned()), Some("[Caption]".to_owned())]);
-        let users = layout.place(Table::Users).unwrap();
+        let users = layout.found(Table::Users).unwrap();
         assert_eq!(users.columns, [None, Some("[email]".to_owned()), None]);
         assert!(!layout.has_tokens());
     }

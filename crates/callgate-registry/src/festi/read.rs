@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use callgate::access::TokenDigest;
 
-use super::layout::{Layout, Place, Table};
+use super::layout::{FoundTable, Layout, Table};
 use crate::db::database::{Dialect, Row};
 use crate::db::pool::PoolTransaction;
 use crate::festi::error::{FestiError, Result};
@@ -27,7 +27,7 @@ impl Reading<'_> {
         table: Table,
         read: impl Fn(&Keys, Row) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let name = self.layout.place(table).map(|place| place.name.clone());
+        let name = self.layout.found(table).map(|found| found.name.clone());
         let keys = Keys { table: name.unwrap_or_default() };
         self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
     }
@@ -49,36 +49,36 @@ impl Reading<'_> {
 
     /// Returns the rows of a table, or none if it is missing.
     async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
-        let Some(place) = self.layout.place(table) else { return Ok(Vec::new()) };
-        let Some(sql) = select(table, place, self.dialect) else { return Ok(Vec::new()) };
+        let Some(found) = self.layout.found(table) else { return Ok(Vec::new()) };
+        let Some(sql) = select(table, found, self.dialect) else { return Ok(Vec::new()) };
         let rows = self.moment.rows(&sql, &[]).await?;
         if rows.len() > MAX_ROWS {
-            return Err(FestiError::TooManyRows { table: place.name.clone(), max: MAX_ROWS });
+            return Err(FestiError::TooManyRows { table: found.name.clone(), max: MAX_ROWS });
         }
         Ok(rows)
     }
 }
 
 /// Returns the query for a table, or `None` if it has no known column.
-fn select(table: Table, place: &Place, dialect: Dialect) -> Option<String> {
-    let first = place.columns.iter().flatten().next()?;
+fn select(table: Table, found: &FoundTable, dialect: Dialect) -> Option<String> {
+    let first = found.columns.iter().flatten().next()?;
     let column = |column: &Option<String>| match column {
         Some(column) => as_text(column, dialect),
         None => "NULL".to_owned(),
     };
-    let columns: Vec<String> = place.columns.iter().map(column).collect();
+    let columns: Vec<String> = found.columns.iter().map(column).collect();
     Some(format!(
         "SELECT {} FROM {}{} ORDER BY {first} {}",
         columns.join(", "),
-        place.table,
-        condition(table, place),
+        found.table,
+        condition(table, found),
         dialect.limit(MAX_ROWS + 1, 0)
     ))
 }
 
 /// Returns the condition for relevant rows.
-pub(super) fn condition(table: Table, place: &Place) -> String {
-    match (table, place.columns.first()) {
+pub(super) fn condition(table: Table, found: &FoundTable) -> String {
+    match (table, found.columns.first()) {
         (Table::Settings, Some(Some(name))) => {
             // Festi knows only these; rate limits are the registry's.
             let keys = callgate::gateway::SETTING_KEYS.iter().filter(|key| key.starts_with("mcp_"));

@@ -222,12 +222,12 @@ impl StoreTransaction<'_> {
     }
 
     /// Whether the rows that were read are consistent.
-    pub(super) async fn is_one_moment(
+    pub(super) async fn is_consistent(
         &mut self,
         counter: &str,
         change_counter: i64,
     ) -> Result<bool> {
-        Ok(self.dialect().reads_one_moment()
+        Ok(self.dialect().has_snapshot_reads()
             || self.change_counter(counter).await? == change_counter)
     }
 }

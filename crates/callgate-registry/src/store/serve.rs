@@ -34,7 +34,7 @@ impl Store for SqlStore {
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.catalog_rows().await?;
-            if moment.is_one_moment("catalog", rows.change_counter).await? {
+            if moment.is_consistent("catalog", rows.change_counter).await? {
                 drop(moment);
                 return match &self.festi {
                     Some(festi) => Ok(festi.catalog_rows(rows).await?),
@@ -49,7 +49,7 @@ impl Store for SqlStore {
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.access_rows().await?;
-            if moment.is_one_moment("access", rows.change_counter).await? {
+            if moment.is_consistent("access", rows.change_counter).await? {
                 drop(moment);
                 return match &self.festi {
                     Some(festi) => Ok(festi.access_rows(rows).await?),

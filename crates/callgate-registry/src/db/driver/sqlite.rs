@@ -63,7 +63,7 @@ pub(crate) async fn connect(
         .filename(path)
         .create_if_missing(mode == OpenMode::Create)
         .read_only(mode.is_read_only())
-        .immutable(mode == OpenMode::ReadOnce && rests_with_a_log(path))
+        .immutable(mode == OpenMode::ReadOnce && is_closed_with_wal(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
         .row_buffer_size(ROWS_AHEAD)
@@ -110,7 +110,7 @@ fn create_private(path: &Path) {
 
 /// Returns `true` if a database in WAL mode is not open anywhere. SQLite would create the log files and leave
 /// them; nothing can be written meanwhile without them.
-fn rests_with_a_log(path: &Path) -> bool {
+fn is_closed_with_wal(path: &Path) -> bool {
     let mut header = [0; 20];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let mut log = path.as_os_str().to_owned();

@@ -116,7 +116,7 @@ impl<D: SqlxDriver> ServerPool<D> {
             Ok(connection) => {
                 Ok(PooledConnection { connection, limit, is_sound: true, is_kept: true })
             }
-            Err(sqlx::Error::PoolTimedOut) => Err(away(format!(
+            Err(sqlx::Error::PoolTimedOut) => Err(unavailable(format!(
                 "could not connect to the database within {}",
                 seconds(self.options.connect_timeout)
             ))),
@@ -166,7 +166,7 @@ pub(crate) struct ServerTransaction<D: SqlxDriver> {
 
 impl<D: SqlxDriver> ServerTransaction<D> {
     fn held(&mut self) -> Result<&mut PooledConnection<D>> {
-        self.held.as_mut().ok_or_else(|| away("the transaction is over".to_owned()))
+        self.held.as_mut().ok_or_else(|| unavailable("the transaction is over".to_owned()))
     }
 }
 
@@ -209,7 +209,7 @@ impl<D: SqlxDriver> Drop for ServerTransaction<D> {
 async fn limited<T>(limit: Duration, statement: impl Future<Output = Result<T>>) -> Result<T> {
     let answered = tokio::time::timeout(limit + GRACE, statement).await;
     answered.unwrap_or_else(|_| {
-        Err(away(format!("the database did not respond within {}", seconds(limit + GRACE))))
+        Err(unavailable(format!("the database did not respond within {}", seconds(limit + GRACE))))
     })
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn first<D: SqlxDriver>(
     let connected = tokio::time::timeout(options.connect_timeout, connecting).await;
     connected.unwrap_or_else(|_| {
         let limit = seconds(options.connect_timeout);
-        Err(away(format!("could not connect to the database within {limit}")))
+        Err(unavailable(format!("could not connect to the database within {limit}")))
     })
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError
     Err(UrlError::Parameter { name: name.into_owned(), expected: format!("one of {known}") })
 }
 
-fn away(message: String) -> DatabaseError {
+fn unavailable(message: String) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unavailable, message)
 }
 
