@@ -7,7 +7,7 @@ use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, ImportRow, MethodRow, che
 
 use super::Difference;
 use super::columns::{columns, group, keeps_names, normalized};
-use super::required_sections::{Kept, MergedSections, display, section_names};
+use super::required_sections::{KeepReason, MergedSections, display, section_names};
 use super::written::Written;
 use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::source::{Proposal, Source};
@@ -102,13 +102,13 @@ impl<'a> Registry<'a> {
         let is_moved = old_row.is_some_and(|old| old.action_key() != row.action_key());
         let claimed = needs.new.as_ref().or(old.as_ref().filter(|_| is_moved));
         claimed.map_or(Ok(()), |claimed| self.check_actions(&row, claimed))?;
-        if needs.kept == Some(Kept::ByHand) {
+        if needs.kept == Some(KeepReason::ByHand) {
             by_hand.push("sections");
         }
         let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
         let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
         let another = "sections, since another source requires more".to_owned();
-        let another = Some(another).filter(|_| needs.kept == Some(Kept::Another));
+        let another = Some(another).filter(|_| needs.kept == Some(KeepReason::Another));
         Ok(Merged {
             row,
             needs: needs.new.clone(),

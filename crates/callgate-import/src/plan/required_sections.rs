@@ -27,12 +27,12 @@ pub(super) struct MergedSections {
     pub(super) written: Option<RequiredSections>,
     pub(super) written_by: Option<String>,
     /// Why the needs differ from those of the source.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeepReason>,
 }
 
 /// Why the needs of a source are not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum KeepReason {
     ByHand,
     /// Another kind of source requires more.
     Another,
@@ -62,10 +62,10 @@ impl MergedSections {
         let old = old.unwrap_or(&none);
         let proposed = with_masks(proposed, row, old, is_ours);
         if written.map_or(!old.is_empty(), |written| written != old) {
-            return unchanged((proposed != *old).then_some(Kept::ByHand));
+            return unchanged((proposed != *old).then_some(KeepReason::ByHand));
         }
         let new = if is_ours { proposed.clone() } else { strictest(old, &proposed) };
-        let kept = (new != proposed).then_some(Kept::Another);
+        let kept = (new != proposed).then_some(KeepReason::Another);
         if !is_ours && new == *old {
             return unchanged(kept);
         }

@@ -60,14 +60,14 @@ impl KnownToken {
 pub(crate) struct TokenCache {
     /// Evicts the least recently used tokens. Unknown tokens are not cached.
     kept: Cache<TokenDigest, KnownToken>,
-    asking: ArcSwapOption<mpsc::Sender<Wanted>>,
+    asking: ArcSwapOption<mpsc::Sender<PendingLookup>>,
     /// Number of times that all cached tokens were looked up again. Results of older lookups are not cached.
     round: Mutex<u64>,
 }
 
 /// A token that is not cached, and its waiting caller.
 #[derive(Debug)]
-struct Wanted {
+struct PendingLookup {
     digest: TokenDigest,
     answer: oneshot::Sender<Result<Option<KnownToken>, LookupError>>,
 }
@@ -101,7 +101,7 @@ impl TokenCache {
     ) -> Result<Option<KnownToken>, LookupError> {
         let (answer, answered) = oneshot::channel();
         let asking = self.asking.load_full().ok_or(LookupError::Failed)?;
-        asking.try_send(Wanted { digest, answer }).map_err(|error| match error {
+        asking.try_send(PendingLookup { digest, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => LookupError::TooMany,
             mpsc::error::TrySendError::Closed(_) => LookupError::Failed,
         })?;
@@ -136,7 +136,7 @@ impl TokenCache {
         &self,
         store: &dyn Store,
         tracker: &HealthTracker,
-        wanted: &[Wanted],
+        wanted: &[PendingLookup],
     ) -> Result<Found> {
         loop {
             let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +172,7 @@ pub(crate) struct TokenLookups {
     tokens: Arc<TokenCache>,
     store: Arc<dyn Store>,
     tracker: Arc<HealthTracker>,
-    waiting: mpsc::Receiver<Wanted>,
+    waiting: mpsc::Receiver<PendingLookup>,
 }
 
 impl TokenLookups {
@@ -214,7 +214,7 @@ impl TokenLookups {
         }
     }
 
-    fn gathered(&mut self, first: Wanted) -> Vec<Wanted> {
+    fn gathered(&mut self, first: PendingLookup) -> Vec<PendingLookup> {
         let mut wanted = vec![first];
         while wanted.len() < MOST_AT_ONCE
             && let Ok(next) = self.waiting.try_recv()

@@ -18,19 +18,19 @@ use crate::db::database::{Dialect, LAST_SECOND, Value};
 
 /// Value of a column in an upsert.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Put<'a> {
+pub(crate) enum UpsertValue<'a> {
     Value(Value<'a>),
     /// Current time of the database.
     Now,
 }
 
-impl<'a, T: Into<Value<'a>>> From<T> for Put<'a> {
+impl<'a, T: Into<Value<'a>>> From<T> for UpsertValue<'a> {
     fn from(value: T) -> Self {
         Self::Value(value.into())
     }
 }
 
-impl<'a> Put<'a> {
+impl<'a> UpsertValue<'a> {
     pub(crate) fn value(&self) -> Option<Value<'a>> {
         match self {
             Self::Value(value) => Some(*value),
@@ -53,9 +53,9 @@ pub(crate) struct Upsert<'a> {
     /// Key columns, which have a unique constraint in this order.
     pub(crate) keys: &'a [(&'a str, Value<'a>)],
     /// Columns that are always written.
-    pub(crate) columns: &'a [(&'a str, Put<'a>)],
+    pub(crate) columns: &'a [(&'a str, UpsertValue<'a>)],
     /// Columns that are only written by an insert.
-    pub(crate) once: &'a [(&'a str, Put<'a>)],
+    pub(crate) once: &'a [(&'a str, UpsertValue<'a>)],
 }
 
 impl<'a> Upsert<'a> {
@@ -356,7 +356,7 @@ mod tests {
         let row = Upsert {
             table: "t",
             keys: &[("a", 1.into()), ("b", "2".into())],
-            columns: &[("c", "3".into()), ("d", Put::Now), ("e", Value::time(4).into())],
+            columns: &[("c", "3".into()), ("d", UpsertValue::Now), ("e", Value::time(4).into())],
             once: &[("f", "5".into())],
         };
         let written = ALL.map(|dialect| match row.in_one(2, dialect) {

@@ -11,18 +11,18 @@ use crate::db::column::{Kind as Stored, Width};
 use crate::db::database::Dialect;
 
 /// SQL for SQLite, PostgreSQL, MySQL and SQL Server.
-type Each = [&'static str; 4];
+type PerDialect = [&'static str; 4];
 
 /// Type of a column, and the check of its values, in which `{}` is the column.
 #[derive(Clone, Copy)]
 struct Kind {
     /// Type of the stored values, or `None` if the column is generated.
     stored: Option<Stored>,
-    name: Each,
-    check: Each,
+    name: PerDialect,
+    check: PerDialect,
 }
 
-const fn kind(stored: Option<Stored>, name: Each) -> Kind {
+const fn kind(stored: Option<Stored>, name: PerDialect) -> Kind {
     Kind { stored, name, check: [""; 4] }
 }
 
@@ -98,7 +98,7 @@ const PARAMS_BY: Kind = Kind {
 };
 const STYLES: &str = "{} IN ('name', 'position', 'either', 'position-null')";
 /// Not `JSONB`, which would not keep the text unchanged.
-const JSON_TYPE: Each = ["TEXT", "JSON", "LONGTEXT", "NVARCHAR(MAX)"];
+const JSON_TYPE: PerDialect = ["TEXT", "JSON", "LONGTEXT", "NVARCHAR(MAX)"];
 const JSON: Kind = Kind {
     stored: Some(Stored::Json),
     name: JSON_TYPE,
@@ -116,14 +116,14 @@ const SCHEMA: Kind = Kind {
     check: ["", "", DEEP, "ISJSON({}) = 1 OR {} IN ('true', 'false')"],
 };
 
-const EPOCH: Each = ["0", "'epoch'", "'1970-01-01 00:00:00'", "'1970-01-01'"];
+const EPOCH: PerDialect = ["0", "'epoch'", "'1970-01-01 00:00:00'", "'1970-01-01'"];
 
 #[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
     kind: Kind,
     is_required: bool,
-    default: Each,
+    default: PerDialect,
 }
 
 const fn optional(name: &'static str, kind: Kind) -> Column {
@@ -135,7 +135,7 @@ const fn required(name: &'static str, kind: Kind) -> Column {
 }
 
 impl Column {
-    const fn default(self, default: Each) -> Self {
+    const fn default(self, default: PerDialect) -> Self {
         Self { default, ..self }
     }
 

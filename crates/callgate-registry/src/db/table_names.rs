@@ -7,7 +7,7 @@ use crate::db::schema::TABLES;
 
 /// Names of the tables that can be configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Noted")]
+#[serde(try_from = "StoredTableNames")]
 pub struct TableNames {
     pub(crate) prefix: String,
     pub(crate) rpc_methods: String,
@@ -17,21 +17,21 @@ pub struct TableNames {
 
 /// Names as stored in the registry, before validation.
 #[derive(Deserialize)]
-struct Noted {
+struct StoredTableNames {
     prefix: String,
     rpc_methods: String,
     users: String,
     users_types: String,
 }
 
-impl TryFrom<Noted> for TableNames {
+impl TryFrom<StoredTableNames> for TableNames {
     type Error = TableNameError;
 
-    fn try_from(noted: Noted) -> Result<Self, TableNameError> {
-        Self::with_prefix(&noted.prefix)?
-            .rpc_methods(&noted.rpc_methods)?
-            .users(&noted.users)?
-            .users_types(&noted.users_types)
+    fn try_from(stored: StoredTableNames) -> Result<Self, TableNameError> {
+        Self::with_prefix(&stored.prefix)?
+            .rpc_methods(&stored.rpc_methods)?
+            .users(&stored.users)?
+            .users_types(&stored.users_types)
     }
 }
 

@@ -61,12 +61,12 @@ pub(crate) fn own_part(combined: i64) -> i64 {
 pub(super) struct PollState {
     every: PollIntervals,
     begun: Instant,
-    seen: Mutex<Seen>,
+    seen: Mutex<LastPoll>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LastPoll {
     layout: Layout,
     fingerprints: Fingerprints,
     numbers: ChangeCounters,
@@ -86,7 +86,7 @@ impl PollState {
         Self { every, begun, seen: Mutex::default(), changed }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, LastPoll> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ mod content;
 
 use thiserror::Error;
 
-use self::content::{Content, Sum, sum_up};
+use self::content::{Content, TableChecksum, checksums};
 use super::SqlStore;
 use super::contents::tables;
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
@@ -120,7 +120,7 @@ pub async fn copy(
     let to = target(&copy, &patient, &from.tables).await;
     let to = to.map_err(|error| CopyError::OpenTarget(copy.to.to_string(), error))?;
     let mut work = to.begin(Purpose::Write).await.map_err(to_error)?;
-    let found = sum_up(&mut work).await.map_err(to_error)?;
+    let found = checksums(&mut work).await.map_err(to_error)?;
     if found == sums {
         drop(work);
         to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
@@ -128,7 +128,7 @@ pub async fn copy(
     }
     refuse_content(&copy, &to, &sums, &found)?;
     source.write(&mut work, tell).await.map_err(to_error)?;
-    let found = sum_up(&mut work).await.map_err(to_error)?;
+    let found = checksums(&mut work).await.map_err(to_error)?;
     let now = from.change_counters().await.map_err(from_error)?;
     let copied = CopyReport { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
@@ -157,7 +157,7 @@ async fn target(
     Ok(SqlStore::migrate(copy.to, options, names).await?.0)
 }
 
-fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> CopyReport {
+fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> CopyReport {
     let tables = tables().into_iter().zip(sums.iter().zip(found));
     let tables = tables.map(|(table, (wanted, found))| {
         let name = to.tables.expand(table.name);
@@ -170,8 +170,8 @@ fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> CopyReport {
 fn refuse_content(
     copy: &Copy<'_>,
     to: &SqlStore,
-    sums: &[Sum],
-    found: &[Sum],
+    sums: &[TableChecksum],
+    found: &[TableChecksum],
 ) -> Result<(), CopyError> {
     let tables = tables().into_iter().zip(sums.iter().zip(found));
     let occupied = tables.filter(|(_, (_, found))| found.rows > 0);

@@ -5,7 +5,7 @@ use callgate::{Mask, Secret};
 use super::attach::Change;
 use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed};
 use crate::db::database::{Purpose, Value};
-use crate::db::dialect::{Put, Upsert};
+use crate::db::dialect::{Upsert, UpsertValue};
 use crate::db::error as db;
 use crate::db::pool::retry_deadlocks;
 use crate::rows::GrantHolder;
@@ -139,7 +139,7 @@ impl SqlStore {
         self.put(&Upsert {
             table: "callgate_credentials",
             keys: &[("id_user", id_user.into()), ("upstream", upstream.into())],
-            columns: &[("secret", secret.expose().into()), ("set_at", Put::Now)],
+            columns: &[("secret", secret.expose().into()), ("set_at", UpsertValue::Now)],
             once: &[],
         })
         .await

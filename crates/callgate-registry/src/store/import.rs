@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::methods::json;
 use super::{SqlStore, StoreTransaction};
 use crate::db::database::{Purpose, Value};
-use crate::db::dialect::{Put, Upsert};
+use crate::db::dialect::{Upsert, UpsertValue};
 use crate::festi::poll_state::own_part;
 use crate::rows::{ImportRow, TypeRow};
 use crate::store::{Import, ImportAccess, ImportChange};
@@ -121,8 +121,8 @@ impl StoreTransaction<'_> {
             table: "callgate_types",
             keys: &[("name", (&row.name).into())],
             columns: &[
-                ("fields", Put::Value(json(dialect, row.fields.as_ref()))),
-                ("{name schema}", Put::Value(json(dialect, row.schema.as_ref()))),
+                ("fields", UpsertValue::Value(json(dialect, row.fields.as_ref()))),
+                ("{name schema}", UpsertValue::Value(json(dialect, row.schema.as_ref()))),
             ],
             once: &[],
         })
@@ -141,7 +141,13 @@ impl StoreTransaction<'_> {
                     ("rpc_method", (&note.rpc_method).into()),
                 ];
                 let written = Value::Json(Some(&note.written));
-                (keys, [("source", Put::from(&note.source)), ("written", Put::Value(written))])
+                (
+                    keys,
+                    [
+                        ("source", UpsertValue::from(&note.source)),
+                        ("written", UpsertValue::Value(written)),
+                    ],
+                )
             })
             .collect();
         let rows: Vec<Upsert<'_>> = notes

@@ -8,7 +8,7 @@ use super::load::methods;
 use super::{StoreTransaction, read};
 use crate::db::column::Kind;
 use crate::db::database::{Dialect, Value};
-use crate::db::dialect::{Put, Upsert};
+use crate::db::dialect::{Upsert, UpsertValue};
 use crate::rows::{MethodRow, action_key};
 use crate::store::{Entity, Result};
 
@@ -151,7 +151,7 @@ impl StoreTransaction<'_> {
                     ("method", method.into()),
                     ("id_section", id.into()),
                 ];
-                (keys, [("mask", Put::from(mask.value()))])
+                (keys, [("mask", UpsertValue::from(mask.value()))])
             })
             .collect();
         let rows: Vec<Upsert<'_>> = actions
@@ -160,7 +160,7 @@ impl StoreTransaction<'_> {
                 table: "{section_actions}",
                 keys,
                 columns,
-                once: &[("comment", Put::Value(Value::Text(Some(""))))],
+                once: &[("comment", UpsertValue::Value(Value::Text(Some(""))))],
             })
             .collect();
         for part in rows.chunks(self.dialect().most_written()) {

@@ -68,8 +68,8 @@ impl Content {
         Ok(())
     }
 
-    pub(super) fn sums(&self) -> Vec<Sum> {
-        self.0.iter().map(|content| Sum::of(&content.rows)).collect()
+    pub(super) fn sums(&self) -> Vec<TableChecksum> {
+        self.0.iter().map(|content| TableChecksum::of(&content.rows)).collect()
     }
 
     /// Writes all rows and advances the id sequences.
@@ -92,11 +92,11 @@ impl Content {
     }
 }
 
-/// Returns the sums of all tables.
-pub(super) async fn sum_up(work: &mut StoreTransaction<'_>) -> Result<Vec<Sum>> {
+/// Returns the checksums of all tables.
+pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<TableChecksum>> {
     let mut sums = Vec::new();
     for table in tables() {
-        sums.push(Sum::of(&read(work, &table).await?));
+        sums.push(TableChecksum::of(&read(work, &table).await?));
     }
     Ok(sums)
 }
@@ -177,12 +177,12 @@ fn row_shown(table: &Table, row: &[Cell]) -> String {
 
 /// Number of rows and sum of their hashes, which does not depend on the order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Sum {
+pub(super) struct TableChecksum {
     pub(super) rows: u64,
     hashes: [u64; 4],
 }
 
-impl Sum {
+impl TableChecksum {
     fn of(rows: &[Vec<Cell>]) -> Self {
         let mut sum = Self { rows: rows.len() as u64, hashes: [0; 4] };
         for row in rows {
@@ -231,11 +231,11 @@ mod tests {
             vec![Cell::Int(1), text("1")],
             vec![text("1"), Cell::Int(1)],
         ];
-        let sums = rows.each_ref().map(|row| Sum::of(std::slice::from_ref(row)));
+        let sums = rows.each_ref().map(|row| TableChecksum::of(std::slice::from_ref(row)));
         for (at, sum) in sums.iter().enumerate() {
             assert!(!sums[..at].contains(sum), "{:?}", rows[at]);
         }
-        let both = |order: [usize; 2]| Sum::of(&order.map(|row| rows[row].clone()));
+        let both = |order: [usize; 2]| TableChecksum::of(&order.map(|row| rows[row].clone()));
         assert_eq!(both([0, 3]), both([3, 0]));
         assert_ne!(both([0, 3]), both([0, 0]));
     }
