@@ -67,7 +67,7 @@ async fn tables(config: &Config) -> Option<&TableNames> {
 /// Attaches the Festi database of the configuration, if there is one.
 pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Result<Arc<SqlStore>> {
     let Some(attach) = &config.attach else {
-        refuse_alone(config, &own).await?;
+        refuse_unattached(config, &own).await?;
         return Ok(own);
     };
     let database = (&attach.database, &config.database_options);
@@ -86,7 +86,7 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
 
 /// Refuses a registry that belongs to a Festi database without that database: access to its methods is
 /// defined there, and without it they would be open.
-async fn refuse_alone(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
+async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }

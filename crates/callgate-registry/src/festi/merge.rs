@@ -62,7 +62,7 @@ pub(super) fn methods(
         let file = in_file.get(row.rpc_method.as_str()).copied();
         let mut row = base(row, file, options);
         if let Some(over) = overlays.get(&row.rpc_method) {
-            lay_over(&mut row, over);
+            apply_overlay(&mut row, over);
             row.id = over.id;
         }
         row
@@ -87,7 +87,7 @@ pub(super) fn base(
         row.return_type = None;
     }
     if let Some(file) = file {
-        lay_over(&mut row, file);
+        apply_overlay(&mut row, file);
     }
     row
 }
@@ -101,7 +101,7 @@ fn columns() -> impl Iterator<Item = &'static MethodColumn> {
 /// Columns that an overlay with parameters always sets.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
-fn lay_over(row: &mut MethodRow, over: &MethodRow) {
+fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {
     if present(over.params.as_deref()).is_some() {
         (row.params_types, row.defaults, row.input_schema) = (None, None, None);
     }

@@ -165,11 +165,11 @@ pub(super) fn setting(_: &Keys, mut row: Row) -> Result<SettingRow> {
 pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
     let read = MethodRow::from_cells(0, || row.cell());
-    Ok(MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), ..read })
+    Ok(MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read })
 }
 
 /// Returns an id for a method whose key is not a number, derived from its `rpc_method`.
-fn stand_in(id: &str) -> i64 {
+fn derived_id(id: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     i64::try_from(hasher.finish() >> 1).unwrap_or_default()

@@ -82,7 +82,7 @@ impl Content {
             tell(&work.store.tables.expand(table.name));
             write(work, table, rows).await?;
             if let Some(last) = last_given {
-                pass(work, table, *last).await?;
+                advance_sequence(work, table, *last).await?;
             }
         }
         let highest = "SELECT MAX(number) FROM callgate_sessions";
@@ -137,20 +137,20 @@ async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>
 
 /// Advances an id sequence past the source's ids, which tokens and grants of deleted users may still have.
 /// Inserts and deletes a row, which works in every database.
-async fn pass(work: &mut StoreTransaction<'_>, table: &Table, last: i64) -> Result<()> {
+async fn advance_sequence(work: &mut StoreTransaction<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
     let highest = work.number(&highest, &[]).await?;
     if last <= highest {
         return Ok(());
     }
-    let others = table.columns.iter().skip(1).map(|column| filler(column.kind));
+    let others = table.columns.iter().skip(1).map(|column| unique_value(column.kind));
     let row = std::iter::once(Cell::Int(last)).chain(others).collect();
     write(work, table, &[row]).await?;
     work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
 }
 
 /// Returns a valid and unique value of a column.
-fn filler(kind: Kind) -> Cell {
+fn unique_value(kind: Kind) -> Cell {
     match kind {
         Kind::Int => Cell::Int(i64::MIN),
         Kind::Small | Kind::Flag | Kind::Time => Cell::Int(0),
