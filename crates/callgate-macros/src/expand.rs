@@ -62,12 +62,12 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
     let expression = expand(kind, attribute, &described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
     if function.sig.receiver().is_some() {
-        // In an `impl`, which cannot contain the companion.
+        // In an `impl`, which cannot contain the type.
         let errors = errors.into_tokens();
         return quote!(#function #errors);
     }
-    let companion = companion(kind, &name, &function.vis, &expression, errors);
-    quote!(#function #companion)
+    let function_type = function_type(kind, &name, &function.vis, &expression, errors);
+    quote!(#function #function_type)
 }
 
 /// Returns an expression that creates the method, prompt or resource.
@@ -111,7 +111,7 @@ fn expand(
 
 /// Returns the type with the name of the function, and the errors. The type also exists after an error, to avoid
 /// further errors.
-fn companion(
+fn function_type(
     kind: Kind,
     name: &Ident,
     visibility: &Visibility,
@@ -128,7 +128,7 @@ fn companion(
     let errors = errors.into_tokens();
     quote! {
         #[doc(hidden)]
-        #[allow(non_camel_case_types, reason = "companion of the function of the same name")]
+        #[allow(non_camel_case_types, reason = "type of the function of the same name")]
         #visibility enum #name {}
 
         #[allow(deprecated, reason = "callers of a deprecated method are elsewhere")]
