@@ -7,7 +7,7 @@ mod batch_replies;
 mod grants;
 mod limits;
 mod visible_methods;
-mod memo;
+mod last_value_cache;
 mod method_set;
 mod requirement;
 #[cfg_attr(

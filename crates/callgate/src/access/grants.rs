@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use thiserror::Error;
 
-use super::memo::Memo;
+use super::last_value_cache::LastValueCache;
 
 /// Identifier of a section of the application, such as `content`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,7 +155,7 @@ impl fmt::Display for GrantSource {
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
     /// Listing of the last catalog for these grants, keyed by the catalog's number.
-    pub(crate) listing: Memo,
+    pub(crate) listing: LastValueCache,
 }
 
 impl Grants {
@@ -181,7 +181,7 @@ impl Grants {
     }
 
     fn add(&mut self, section: Section, new: Grant) {
-        self.listing = Memo::default();
+        self.listing = LastValueCache::default();
         self.by_section
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {

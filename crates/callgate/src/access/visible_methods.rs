@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::MethodSet;
-use super::memo::Memo;
+use super::last_value_cache::LastValueCache;
 
 /// Service name and the methods it lists; `None` if the list is unknown.
 type Listed = (Arc<str>, Option<Arc<MethodSet>>);
@@ -16,12 +16,12 @@ pub(crate) struct VisibleMethods {
     listed: Box<[Listed]>,
     /// Listing of the last catalog restricted to these methods, keyed by the number of the unrestricted
     /// listing.
-    pub(crate) listing: Memo,
+    pub(crate) listing: LastValueCache,
 }
 
 impl VisibleMethods {
     pub(crate) fn new(listed: impl IntoIterator<Item = Listed>) -> Self {
-        Self { listed: listed.into_iter().collect(), listing: Memo::default() }
+        Self { listed: listed.into_iter().collect(), listing: LastValueCache::default() }
     }
 
     /// Merges the lists of several services.

@@ -251,8 +251,8 @@ impl CompiledInput {
             style => match self.positional(&named, style) {
                 Ok(text) => text,
                 Err(_) if style == ParamStyle::Either => self.named(&named),
-                Err(Misfit::Gap(param)) => return Err(ArgumentsError::gap(&param.name)),
-                Err(Misfit::Undeclared) => return Err(self.undeclared(&named)),
+                Err(PositionalError::Gap(param)) => return Err(ArgumentsError::gap(&param.name)),
+                Err(PositionalError::Undeclared) => return Err(self.undeclared(&named)),
             },
         };
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
@@ -435,7 +435,11 @@ impl CompiledInput {
     }
 
     /// Returns the arguments in the order of the signature, without absent ones at the end.
-    fn positional(&self, named: &Named<'_>, style: ParamStyle) -> Result<String, Misfit<'_>> {
+    fn positional(
+        &self,
+        named: &Named<'_>,
+        style: ParamStyle,
+    ) -> Result<String, PositionalError<'_>> {
         let given = |param: &CompiledParam| {
             named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
         };
@@ -447,7 +451,7 @@ impl CompiledInput {
                     sent += 1;
                     value
                 }
-                None => self.value_of_absent(param, style).ok_or(Misfit::Gap(param))?,
+                None => self.value_of_absent(param, style).ok_or(PositionalError::Gap(param))?,
             };
             let value = if param.is_rest { items(value) } else { value };
             if text.len() > 1 && !value.is_empty() {
@@ -456,7 +460,7 @@ impl CompiledInput {
             text.push_str(value);
         }
         if sent < named.len() {
-            return Err(Misfit::Undeclared);
+            return Err(PositionalError::Undeclared);
         }
         text.push(']');
         Ok(text)
@@ -482,8 +486,8 @@ impl CompiledInput {
     }
 }
 
-/// Why arguments cannot be sent by position.
-enum Misfit<'a> {
+/// Reason why arguments cannot be sent by position.
+enum PositionalError<'a> {
     /// An absent parameter before a given one has no value.
     Gap(&'a CompiledParam),
     /// An argument is not declared.

@@ -10,9 +10,9 @@ use arc_swap::ArcSwapOption;
 /// Requests that need the same value again skip hashing that data. The value's type belongs to a higher
 /// layer, so it is erased.
 #[derive(Debug, Default)]
-pub(crate) struct Memo(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
+pub(crate) struct LastValueCache(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 
-impl Memo {
+impl LastValueCache {
     /// Returns the value if it was stored for this key and is still alive.
     pub(crate) fn get<T: Any + Send + Sync>(&self, key: u64) -> Option<Arc<T>> {
         let last = self.0.load();
@@ -27,7 +27,7 @@ impl Memo {
 }
 
 /// A clone starts empty, since its data may change.
-impl Clone for Memo {
+impl Clone for LastValueCache {
     fn clone(&self) -> Self {
         Self::default()
     }
