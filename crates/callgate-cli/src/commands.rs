@@ -37,7 +37,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     }
     let config = Arc::new(Config::load(&cli)?);
     if let Some(warning) = exposed_password(&cli) {
-        printer.talk(warning);
+        printer.message(warning);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {

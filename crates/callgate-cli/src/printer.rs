@@ -14,12 +14,12 @@ pub(crate) use callgate_import::one_line;
 #[derive(Debug)]
 pub(crate) struct Printer {
     out: io::Stdout,
-    talk: io::Stderr,
+    messages: io::Stderr,
 }
 
 impl Printer {
     pub(crate) fn stdio() -> Self {
-        Self { out: io::stdout(), talk: io::stderr() }
+        Self { out: io::stdout(), messages: io::stderr() }
     }
 
     /// Prints lines of data, with invisible characters escaped.
@@ -39,8 +39,8 @@ impl Printer {
     }
 
     /// Prints a message, with invisible characters escaped.
-    pub(crate) fn talk(&mut self, lines: impl Display) {
-        let _ = writeln!(self.talk, "{}", escape_invisible(&lines.to_string()));
+    pub(crate) fn message(&mut self, lines: impl Display) {
+        let _ = writeln!(self.messages, "{}", escape_invisible(&lines.to_string()));
     }
 
     /// Prints the lines of an import's report.
@@ -48,7 +48,7 @@ impl Printer {
         for line in &report.lines {
             match line {
                 Line::Data(line) => self.data(line),
-                Line::Note(line) => self.talk(line),
+                Line::Note(line) => self.message(line),
             }
         }
     }
@@ -98,9 +98,9 @@ impl Printer {
 
     /// Prints an error, with its hint.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
-        self.talk(format_args!("callgate: {error:#}"));
+        self.message(format_args!("callgate: {error:#}"));
         if let Some(hint) = errors::hint(error) {
-            self.talk(format_args!("hint: {hint}"));
+            self.message(format_args!("hint: {hint}"));
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn run(
     };
     printer.exact(&exported.text);
     for (id, reason) in &exported.left_out {
-        printer.talk(format_args!("left out {}: {}", one_line(id), one_line(reason)));
+        printer.message(format_args!("left out {}: {}", one_line(id), one_line(reason)));
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ pub(crate) async fn run(
 
 fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
     if guesses.is_empty() {
-        return printer.talk("no safety is a guess");
+        return printer.message("no safety is a guess");
     }
     let row = |guess: &Guess| {
         let description = shortened(&guess.description, MAX_WIDTH);
@@ -97,7 +97,7 @@ fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
         Review::List => "`--review=approve` declares these guesses",
         Review::Approve => "these guesses are declared now",
     };
-    printer.talk(format_args!(
+    printer.message(format_args!(
         "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety"
     ));
 }
@@ -119,14 +119,14 @@ async fn watch(
         every: Duration::from_secs(seconds.into()),
         policy,
     };
-    printer.talk(format_args!("reading the source every {seconds} s until Ctrl-C"));
+    printer.message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
         Event::Changed(text) => printer.data(text),
         Event::Failed(error) => {
             printer.error(error);
-            printer.talk("methods are unchanged");
+            printer.message("methods are unchanged");
         }
-        Event::Recovered => printer.talk("the source can be read again"),
+        Event::Recovered => printer.message("the source can be read again"),
     };
     tokio::select! {
         () = watch::watch(repeated, last, on_event) => {}

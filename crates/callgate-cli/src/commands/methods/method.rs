@@ -44,7 +44,7 @@ pub(crate) async fn run(
             row.method = Some(id.clone());
             check_row(&row)?;
             store.add_method(&row, &fields.sections).await?;
-            printer.talk(format_args!("added method `{id}`"));
+            printer.message(format_args!("added method `{id}`"));
             print_findings(config, &store, &id, printer).await
         }
         MethodCommand::Set { id, fields, no_sections, reset } => {
@@ -66,10 +66,10 @@ pub(crate) async fn run(
                 "Festi still has it"
             } else {
                 let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
-                printer.talk(format_args!("removed method `{id}`{all}"));
+                printer.message(format_args!("removed method `{id}`{all}"));
                 return Ok(());
             };
-            printer.talk(format_args!("removed the changes to `{id}`; {left}"));
+            printer.message(format_args!("removed the changes to `{id}`; {left}"));
             Ok(())
         }
     }
@@ -99,7 +99,7 @@ async fn set(
     let needs = replaces_sections.then_some(fields.sections.as_slice());
     let needs = needs.or(reset_needs.as_deref());
     if row == before && needs.is_none() {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "method `{id}` is unchanged; `callgate method set --help` lists what can be changed"
         ));
         return Ok(());
@@ -108,7 +108,7 @@ async fn set(
         check_row(&row)?;
     }
     store.update_method(&row, needs).await?;
-    printer.talk(format_args!("changed method `{id}`"));
+    printer.message(format_args!("changed method `{id}`"));
     print_findings(config, store, id, printer).await
 }
 
@@ -233,12 +233,12 @@ async fn print_findings(
 ) -> Result<()> {
     let inspection = inspection(config, store, id).await?;
     for finding in &inspection.findings {
-        printer.talk(format_args!("note: {finding}"));
+        printer.message(format_args!("note: {finding}"));
     }
     if inspection.row.upstream_name() == LOCAL {
-        printer.talk(CODE_DECIDES);
+        printer.message(CODE_DECIDES);
     } else if inspection.tool.is_some() && inspection.requirement.is_open() {
-        printer.talk("note: no section, so open to every caller; add one with `--section`");
+        printer.message("note: no section, so open to every caller; add one with `--section`");
     }
     Ok(())
 }
@@ -247,7 +247,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
     let catalog = assemble(rows, assembly(config)).catalog;
     let open: Vec<&str> = open_entries(&catalog).map(|entry| entry.id().as_str()).collect();
     if !open.is_empty() && open_methods(rows, config.open_methods).is_none() {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "warning: {} of these methods have no section, so everyone may call them, also without a token; add \
              sections, or set `open_methods`",
             open.len()

@@ -40,7 +40,7 @@ pub(crate) async fn run(
             let mut given = Map::new();
             if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
             {
-                printer.talk(
+                printer.message(
                     "note: other users of this machine can see the command line; a secret is better \
                      written as `KEY={\"env\":\"NAME\"}`, or passed on standard input: `callgate upstream set NAME -`",
                 );
@@ -83,16 +83,16 @@ async fn set(
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
     config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
     store.set_upstream(&row).await?;
-    printer.talk(format_args!("set upstream `{name}`"));
+    printer.message(format_args!("set upstream `{name}`"));
     if is_in_file(config, name) {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "note: the configuration file also has an upstream `{name}`, which takes precedence"
         ));
     } else if is_moved {
         let credentials = store.credentials().await?;
         let count = credentials.iter().filter(|row| row.upstream == name).count();
         if count > 0 {
-            printer.talk(format_args!(
+            printer.message(format_args!(
                 "note: {count} credentials of users for `{name}` are sent to this server now; \
                  `callgate credential list` shows them"
             ));
@@ -119,15 +119,15 @@ pub(super) async fn add_keys(
     all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
     if let Err(problem) = upstreams.check_row(&row) {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "note: upstream `{name}` cannot have {}: {problem:#}",
             shown.join(", ")
         ));
     } else if dry_run {
-        printer.talk(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
+        printer.message(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
     } else {
         store.set_upstream(&row).await?;
-        printer.talk(format_args!("set upstream `{name}`: {}", shown.join(", ")));
+        printer.message(format_args!("set upstream `{name}`: {}", shown.join(", ")));
     }
     Ok(())
 }
@@ -148,17 +148,17 @@ async fn remove(
     // The credentials of users are for the upstream of the file then.
     let is_in_file = is_in_file(config, name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
-    printer.talk(format_args!("removed upstream `{name}`"));
+    printer.message(format_args!("removed upstream `{name}`"));
     if credentials > 0 {
-        printer.talk(format_args!("removed {credentials} credentials of users for it"));
+        printer.message(format_args!("removed {credentials} credentials of users for it"));
     }
     match methods_of(config, store, name).await {
         Ok(left) if left > 0 && !is_in_file => {
-            printer.talk(format_args!("note: methods that use it and fail now: {left}"));
+            printer.message(format_args!("note: methods that use it and fail now: {left}"));
         }
         Ok(_) => {}
         Err(error) => {
-            printer.talk(format_args!("note: cannot count the methods that use it: {error:#}"));
+            printer.message(format_args!("note: cannot count the methods that use it: {error:#}"));
         }
     }
     Ok(())

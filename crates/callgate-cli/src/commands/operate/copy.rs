@@ -19,7 +19,7 @@ pub(crate) async fn run(config: &Config, given: &CopyArgs, printer: &mut Printer
         options: &config.database_options,
         tables: config.tables.as_ref(),
     };
-    let copied = copy(what, &mut |table| printer.talk(format_args!("copying {table}"))).await?;
+    let copied = copy(what, &mut |table| printer.message(format_args!("copying {table}"))).await?;
     let rows = copied.tables.iter().map(|table| {
         let equal = if table.is_equal { "equal" } else { "different" };
         vec![table.name.clone(), table.rows.to_string(), equal.to_owned()]
@@ -56,6 +56,6 @@ fn report(
         ));
     }
     let done = if copied.was_there { "was complete already" } else { "is complete" };
-    printer.talk(format_args!("{to} {done}"));
+    printer.message(format_args!("{to} {done}"));
     Ok(())
 }

@@ -62,7 +62,7 @@ async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()
         ));
     }
     if !now {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "key {} signs from {} on; open sessions stay valid",
             newest.id,
             signs_from(newest)
@@ -70,7 +70,7 @@ async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()
         return Ok(());
     }
     store.remove_keys_before(SESSION_KEYS, newest.id).await?;
-    printer.talk(format_args!(
+    printer.message(format_args!(
         "key {} signs now, and older signatures are invalid: clients have to initialize again, and \
          calls that wait for a client's answer start over",
         newest.id

@@ -16,13 +16,13 @@ pub(crate) async fn run(
     }
     let (_, applied) = registry::migrate(config).await?;
     if applied.is_empty() {
-        printer.talk(format_args!("{} is up to date", config.database));
+        printer.message(format_args!("{} is up to date", config.database));
     }
     for name in applied {
-        printer.talk(format_args!("{}: applied `{name}`", config.database));
+        printer.message(format_args!("{}: applied `{name}`", config.database));
     }
     if let Some(warning) = registry::file_warning(config) {
-        printer.talk(format_args!("warning: {warning}"));
+        printer.message(format_args!("warning: {warning}"));
     }
     Ok(())
 }
@@ -33,14 +33,14 @@ async fn dry_run(config: &Config, printer: &mut Printer) -> Result<()> {
     let pending = registry::pending(config).await?;
     let settings = absent_settings(config, pending.is_empty()).await?;
     if pending.is_empty() && settings.is_empty() {
-        printer.talk(format_args!("{url} is up to date: nothing to do"));
+        printer.message(format_args!("{url} is up to date: nothing to do"));
     }
     for one in &pending {
-        printer.talk(format_args!("{url}: would apply {} `{}`", one.version, one.name));
+        printer.message(format_args!("{url}: would apply {} `{}`", one.version, one.name));
         printer.exact(&one.sql);
     }
     for (key, value) in settings {
-        printer.talk(format_args!("{url}: would set {key}={value}"));
+        printer.message(format_args!("{url}: would set {key}={value}"));
     }
     Ok(())
 }

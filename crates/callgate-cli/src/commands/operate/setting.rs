@@ -23,7 +23,7 @@ pub(crate) async fn run(
         SettingCommand::Set { name, value } => {
             Settings::default().set(&name, &value)?;
             store.set_setting(&name, &value).await?;
-            printer.talk(format_args!("{name}={value}"));
+            printer.message(format_args!("{name}={value}"));
             if name == "mcp_page_size" {
                 warn_of_pages(&store, &value, printer).await?;
             }
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     };
     let (current, invalid) = settings(&store.settings().await?, &Settings::default());
     for error in invalid {
-        printer.talk(format_args!("warning: {error}; using the default"));
+        printer.message(format_args!("warning: {error}; using the default"));
     }
     let names = SETTING_KEYS.into_iter().filter(|key| name.as_ref().is_none_or(|it| it == key));
     for key in names {
@@ -50,7 +50,7 @@ pub(crate) async fn run(
 async fn warn_of_pages(store: &SqlStore, size: &str, printer: &mut Printer) -> Result<()> {
     let tools = store.catalog_rows().await?.methods.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {
-        printer.talk(format_args!(
+        printer.message(format_args!(
             "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
              than {size} does not see all of them"
         ));

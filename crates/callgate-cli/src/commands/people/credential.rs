@@ -30,7 +30,8 @@ pub(crate) async fn run(
             let user = store.user(&user).await?;
             let secret = read(secret_file.as_deref(), printer)?;
             store.set_credential(user.id, &upstream, &secret).await?;
-            printer.talk(format_args!("set the credential of `{}` for `{upstream}`", user.login));
+            printer
+                .message(format_args!("set the credential of `{}` for `{upstream}`", user.login));
             print_notes(config, &store.upstreams().await?, &upstream, printer);
         }
         CredentialCommand::List(ListArgs { json }) => {
@@ -49,8 +50,10 @@ pub(crate) async fn run(
                     "`callgate credential list` shows them",
                 ));
             }
-            printer
-                .talk(format_args!("removed the credential of `{}` for `{upstream}`", user.login));
+            printer.message(format_args!(
+                "removed the credential of `{}` for `{upstream}`",
+                user.login
+            ));
         }
     }
     Ok(())
@@ -61,16 +64,16 @@ fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &
     let known = config.upstreams.summaries(rows);
     match known.iter().find(|one| one.name == upstream) {
         Some(UpstreamSummary { problem: Some(problem), .. }) => {
-            printer.talk(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
+            printer.message(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
         }
         Some(one) if one.sends_credentials => {}
-        Some(_) => printer.talk(format_args!(
+        Some(_) => printer.message(format_args!(
             "note: upstream `{upstream}` does not send users' credentials; set its key `credential`"
         )),
-        None => printer.talk(format_args!("note: upstream `{upstream}` is not configured")),
+        None => printer.message(format_args!("note: upstream `{upstream}` is not configured")),
     }
     if let Some(warning) = registry::file_warning(config) {
-        printer.talk(format_args!("warning: {warning}"));
+        printer.message(format_args!("warning: {warning}"));
     }
 }
 
@@ -89,7 +92,7 @@ fn read(file: Option<&Path>, printer: &mut Printer) -> Result<Secret> {
         None => {
             let input = std::io::stdin();
             let read = if input.is_terminal() {
-                printer.talk("Paste the credential, and press Enter:");
+                printer.message("Paste the credential, and press Enter:");
                 input.read_line(&mut text)
             } else {
                 input.lock().take(MAX_BYTES).read_to_string(&mut text)

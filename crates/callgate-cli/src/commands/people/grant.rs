@@ -58,6 +58,6 @@ async fn set_mask(store: &SqlStore, grant: &GrantSet, printer: &mut Printer) -> 
         (None, None) => anyhow::bail!("name a user or a role"),
     };
     store.grant(holder, &grant.section, grant.mask).await?;
-    printer.talk(format_args!("{name} has {} on `{}`", grant.mask, grant.section));
+    printer.message(format_args!("{name} has {} on `{}`", grant.mask, grant.section));
     Ok(())
 }

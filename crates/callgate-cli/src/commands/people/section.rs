@@ -19,7 +19,7 @@ pub(crate) async fn run(
         SectionCommand::Add { ident, caption, mask } => {
             check_name("section", &ident)?;
             store.add_section(&ident, caption.as_deref().unwrap_or(&ident), mask).await?;
-            printer.talk(format_args!("added section `{ident}`"));
+            printer.message(format_args!("added section `{ident}`"));
         }
         SectionCommand::List(ListArgs { json }) => {
             let columns = [("id", "ID"), ("ident", "IDENT"), ("caption", "CAPTION")];

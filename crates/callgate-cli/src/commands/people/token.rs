@@ -32,7 +32,7 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
             let id =
                 store.add_token(&NewToken { id_user: user.id, name, digest, expires_at }).await?;
             printer.data(secret.expose());
-            printer.talk(format_args!(
+            printer.message(format_args!(
                 "created token {id} for `{}`; it cannot be shown again",
                 user.login
             ));
@@ -61,7 +61,7 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
         TokenCommand::Remove { id } => {
             let Ok(id) = id.parse() else { return Err(not_a_number(&store, &id).await?) };
             store.revoke_token(id).await?;
-            printer.talk(format_args!("revoked token {id}"));
+            printer.message(format_args!("revoked token {id}"));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) async fn run(config: &Config, user: UserCommand, printer: &mut Printe
                 check_name("role", role)?;
             }
             let id = store.add_user(&name, role.as_deref()).await?;
-            printer.talk(format_args!("added user `{name}`, number {id}"));
+            printer.message(format_args!("added user `{name}`, number {id}"));
         }
         UserCommand::List(ListArgs { json }) => {
             let users = store.users().await?.into_iter();

@@ -185,13 +185,14 @@ fn print_next_steps(
     let mut commands = given.set_up(DEFAULT_UPSTREAM, &target)?;
     commands.push(format!("callgate import {} {target}", found.description.words().1));
     commands.push("callgate serve".to_owned());
-    printer
-        .talk("\nTo keep these tools, with users and access control, run in an empty directory:");
+    printer.message(
+        "\nTo keep these tools, with users and access control, run in an empty directory:",
+    );
     for command in commands {
-        printer.talk(format_args!("  {command}"));
+        printer.message(format_args!("  {command}"));
     }
     if found.service.target().has_query() {
-        printer.talk("and add the query, which is not shown, to the URL");
+        printer.message("and add the query, which is not shown, to the URL");
     }
     Ok(())
 }

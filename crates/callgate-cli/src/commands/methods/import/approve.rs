@@ -31,7 +31,7 @@ pub(super) async fn pending(
         }
     }
     if is_idle {
-        printer.talk("no changes are pending");
+        printer.message("no changes are pending");
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ pub(super) async fn approve(
         }
         None => {
             pending.set(name, None).await?;
-            printer.talk("no changes are pending any more: the source and the registry agree");
+            printer.message("no changes are pending any more: the source and the registry agree");
             Ok(())
         }
         Some(change) => {

@@ -43,7 +43,7 @@ pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
         printer.data(format_args!("… and {more} more like this: {level} {code}"));
     }
     if !omitted.is_empty() {
-        printer.talk("note: `--all` and `--json` print all problems");
+        printer.message("note: `--all` and `--json` print all problems");
     }
     print_totals(report, printer);
 }

@@ -42,7 +42,7 @@ pub(super) fn with_token(
 }
 
 pub(super) fn warn_of_process_list(option: &str, printer: &mut Printer) {
-    printer.talk(format!(
+    printer.message(format!(
         "callgate: other users of this machine can see `{option}`; use `{TOKEN_VARIABLE}` or `--token-file`"
     ));
 }
