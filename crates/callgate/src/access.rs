@@ -107,7 +107,7 @@ impl Caller {
         self.token.as_ref()
     }
 
-    /// Sets the address of the client. Limits are shared per address among callers without a user.
+    /// Sets the address of the client, for which limits of callers without a user are counted.
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
@@ -124,7 +124,7 @@ impl Caller {
         self.batch.as_ref()
     }
 
-    /// Returns `true` if the replies to the batch that the request is part of are already too large.
+    /// Returns `true` if the request is part of a batch whose replies are already too large.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.batch.as_ref().is_some_and(|batch| batch.is_full())
     }
@@ -141,7 +141,7 @@ impl Caller {
         self.expires_at
     }
 
-    /// Returns whose share of the limits this caller uses.
+    /// Returns the principal for which limits are counted.
     pub(crate) fn principal(&self) -> Principal {
         match (&self.user, self.address) {
             (Some(user), _) => Principal::User(user.id),

@@ -25,7 +25,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 #[cfg(feature = "forward")]
 const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum time between two rejected credentials that count as consecutive.
+/// Maximum time between two rejections of credentials that count as consecutive.
 #[cfg(feature = "forward")]
 const REJECTION_WINDOW: Duration = Duration::from_mins(2);
 
@@ -46,8 +46,8 @@ impl Backoff {
         Self { times, until: now + jittered(pause) }
     }
 
-    /// Records that a service rejected a credential. Returns `true` if another one may be requested: a service that
-    /// rejects all of them must not cause a request per call.
+    /// Records that a service rejected a credential. Returns `true` if another credential may be requested
+    /// now: if a service rejects all credentials, not every call may cause a request.
     pub(crate) fn may_renew(rejection: &mut Option<Self>, now: Instant) -> bool {
         let recent = rejection.filter(|last| now < last.until + REJECTION_WINDOW);
         if recent.is_some_and(|last| now < last.until) {

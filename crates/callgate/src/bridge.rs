@@ -1,4 +1,4 @@
-//! Connects an MCP client over standard input and output to a Streamable HTTP server of either era.
+//! Connects an MCP client over standard input and output to a Streamable HTTP server, legacy or modern.
 //!
 //! [`run`] passes messages on unchanged in both directions. It adds the HTTP headers, waits for a server that is not
 //! running yet, restores lost sessions and connections, and ensures that each request has one response.

@@ -69,7 +69,7 @@ pub struct Entry {
     pub(crate) call_safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
-    /// The service's name of the method, if it differs from the id.
+    /// Name of the method at its service, if it differs from the id.
     pub(crate) remote_name: Option<Box<str>>,
     /// Overrides the upstream's style.
     pub(crate) param_style: Option<ParamStyle>,
@@ -103,7 +103,7 @@ impl Entry {
         &self.upstream
     }
 
-    /// Returns the name that its service has for the method.
+    /// Returns the name of the method at its service.
     pub fn remote_name(&self) -> &str {
         self.remote_name.as_deref().unwrap_or(self.id.as_str())
     }

@@ -48,13 +48,13 @@ pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, OpenMethods, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
-/// Maximum time for the client's answers that does not count against the time limit.
+/// Maximum time spent waiting for the client's answers that does not count against the time limit.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Interval between checks whether the method still waits for the client.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Grace period beyond an upstream's own timeout, so that its own error arrives first.
+/// Time that is added to the timeout of an upstream, so that the error of the upstream arrives first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Error of a request in a batch whose replies are already too large.

@@ -21,7 +21,7 @@ use send_error::describe;
 
 pub(crate) type Pool = Client<Connector, Full<Bytes>>;
 
-/// Shorter than the 5 s after which Node's servers close idle connections.
+/// Idle timeout of connections. It is shorter than the 5 s after which Node's servers close idle connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 const TRANSPORT_HEADERS: [HeaderName; 9] = [

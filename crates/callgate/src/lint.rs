@@ -1,7 +1,7 @@
 //! Checks tools for problems with known MCP clients.
 //!
-//! [`lint`] checks the tools as `tools/list` returns them. Some checks apply to every client, others to
-//! those of a [`ClientProfile`].
+//! [`lint`] checks the tools as `tools/list` returns them. Some checks apply to every client, others only
+//! to the clients of a [`ClientProfile`].
 //!
 //! ```
 //! use callgate::lint::{Level, LintOptions, lint};
@@ -64,8 +64,8 @@ pub enum Level {
     Note,
     /// A client or its model ignores part of the tool.
     Warning,
-    /// A client rejects the tool, or all tools; its text is not what people see; or it cannot be called as its schema
-    /// says.
+    /// A client rejects the tool, or all tools; the tool has invisible characters; or a call that its
+    /// schema allows cannot be sent.
     Error,
 }
 
@@ -90,7 +90,7 @@ pub struct LintOptions<'a> {
     pub grants: Option<&'a Grants>,
     /// Maximum number of tools on a page of `tools/list`.
     pub page_size: usize,
-    /// Styles of the parameters of upstreams, by name, as far as they are configured.
+    /// Configured styles of parameters, by the name of the upstream.
     pub param_styles: HashMap<String, ParamStyle>,
 }
 

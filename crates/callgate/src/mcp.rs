@@ -114,7 +114,7 @@ pub struct Inbound<'a> {
     pub connection: Option<&'a Arc<Connection>>,
     /// The authenticated caller.
     pub caller: &'a Caller,
-    /// Returns a way to identify the caller again, for streams.
+    /// Identifies the caller again, for streams.
     pub identify: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
     /// Whether the client reads messages before the reply.
     pub accepts_events: bool,

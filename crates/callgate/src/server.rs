@@ -203,9 +203,9 @@ mod http {
             self.serve_endpoints(self.http.options.endpoints, listener, stop).await
         }
 
-        /// Like [`serve_on`](Self::serve_on), with `/metrics` and the details of `/readyz` only on the listener
-        /// `operations`, which also has `/healthz`. They need no credential there, and are answered if the
-        /// other listener has no room for another connection.
+        /// Like [`serve_on`](Self::serve_on), with `/metrics` and the details of `/readyz` only on the
+        /// listener `operations`, which also has `/healthz`. They need no credential there, and are
+        /// answered even if the other listener accepts no more connections.
         ///
         /// # Errors
         ///

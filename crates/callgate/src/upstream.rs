@@ -52,7 +52,8 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns the upstream's own time limit, if it enforces one. Otherwise the gateway's limit applies.
+    /// Returns the upstream's own time limit, if it enforces one. Otherwise the limit of the
+    /// [`Gateway`](crate::gateway::Gateway) applies.
     fn time_limit(&self) -> Option<Duration> {
         None
     }
@@ -67,7 +68,7 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns `true` if the upstream needs the tokens of callers. They are kept only then.
+    /// Returns `true` if the upstream needs the tokens of callers. Otherwise tokens are not kept.
     fn wants_token(&self) -> bool {
         false
     }
@@ -139,7 +140,7 @@ pub struct Call<'a> {
     pub id: &'a str,
     /// Id of the method.
     pub method: &'a str,
-    /// The service's name of the method, which is its id unless [`crate::model::Method::remote_name`] is set.
+    /// Name of the method at its service: its id unless [`crate::model::Method::remote_name`] is set.
     pub remote_name: &'a str,
     /// Parameters, by name or by position.
     pub params: &'a RawValue,

@@ -21,8 +21,8 @@ impl Section {
         &self.0
     }
 
-    /// Returns the built-in section `@authenticated`: every user has read on it, anonymous callers have
-    /// nothing. A method that requires read on it is open to all authenticated users.
+    /// Returns the built-in section `@authenticated`: every user has read on it, and anonymous callers have
+    /// no grant. A method that requires read on it is open to all authenticated users.
     pub fn authenticated() -> Self {
         static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
         Self(Arc::clone(&IDENT))
@@ -159,12 +159,12 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Adds a row of the user's role. The lowest mask of several rows for one section counts.
+    /// Adds a row of the user's role. Of several rows for one section, the lowest mask applies.
     pub fn add_role(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::Role });
     }
 
-    /// Adds a row of the user, which overrides the role's, even if it grants less.
+    /// Adds a row of the user. It overrides the role's rows, even if it grants less.
     pub fn add_user(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::User });
     }

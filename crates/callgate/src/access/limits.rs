@@ -9,7 +9,8 @@ use thiserror::Error;
 /// The rate of a caller if nothing else is configured.
 const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst: 10_000 };
 
-/// The rate at which a caller may change the state of sessions, which is stored until they expire.
+/// The rate at which a caller may change the state of sessions. The state is stored until the session
+/// expires.
 pub(super) const SESSION_CHANGES: Rate = Rate { count: 30, unit: Unit::Minute, burst: 1_000 };
 
 const NONE: &str = "none";
@@ -161,7 +162,7 @@ pub struct ToolLimits(Arc<[ToolLimit]>);
 pub(super) struct ToolLimit {
     pattern: String,
     pub(super) rate: Rate,
-    /// Whether each caller has the whole rate. Otherwise all callers share it.
+    /// Whether the rate applies to each caller separately. Otherwise all callers share it.
     pub(super) per_caller: bool,
 }
 

@@ -74,7 +74,7 @@ enum Key {
     /// The hash of a method's id and a limit, which is seeded at random.
     Tool(u64),
     CallerTool(Principal, u64),
-    /// All keys that found no room.
+    /// All keys beyond the maximum number.
     Others,
 }
 
@@ -89,7 +89,8 @@ impl RateLimited {
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     started: Instant,
-    /// Apart from those of users, so that clients with many addresses take no room from them.
+    /// Buckets of addresses, apart from those of users, so that clients with many addresses cannot use up
+    /// the buckets of users.
     of_addresses: Mutex<Buckets>,
     of_others: Mutex<Buckets>,
     hasher: RandomState,
@@ -112,7 +113,8 @@ impl Default for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a request. What the caller's own limit refuses does not count for all.
+    /// Counts a request. A request that the limit of the caller refuses is not counted against the limit of
+    /// all callers.
     pub(crate) fn request(
         &self,
         limits: &ActiveLimits,
@@ -158,7 +160,7 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Counts a change of a session. Needs a limiter of its own.
+    /// Counts a change of a session. Needs a separate limiter.
     pub(crate) fn session_change(&self, principal: Principal) -> Result<(), RateLimited> {
         self.count(Key::Caller(principal), LimitScope::SessionChanges, SESSION_CHANGES, principal)
     }
@@ -210,7 +212,7 @@ struct Buckets {
     swept: u64,
 }
 
-/// A bucket that fills up at the rate of its limit. One that is full is the same as none.
+/// A bucket that fills up at the rate of its limit. A full bucket has the same effect as no bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     /// When it is full, in nanoseconds ("theoretical arrival time" of the next request).
@@ -221,9 +223,9 @@ struct Bucket {
 /// Why a bucket is empty.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
-    /// Nanoseconds until there is a request in it.
+    /// Nanoseconds until it allows a request.
     wait: u64,
-    /// Whether none was logged lately.
+    /// Whether no refusal was logged recently.
     is_first: bool,
 }
 

@@ -56,7 +56,7 @@ impl Requirement {
         requirement
     }
 
-    /// Adds a section. The higher of two requirements on one section counts.
+    /// Adds a section. Of two requirements on one section, the higher one applies.
     pub fn add(&mut self, section: Section, need: impl Into<SectionRequirement>) {
         let need = need.into();
         match self.sections.binary_search_by(|(known, _)| known.cmp(&section)) {

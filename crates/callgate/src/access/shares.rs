@@ -14,7 +14,7 @@ const MAX_WAITING_PER_UNIT: usize = 16;
 /// Number of waiting requests that a principal can always have: two batches.
 const MIN_WAITING: usize = 200;
 
-/// Below this number, units are not divided: one principal can use all, and others wait their turn.
+/// Limits below this number are not divided: one principal can use all units, and others wait for their turn.
 const MIN_DIVIDED: usize = 4;
 
 /// Identifies who uses a resource: every limit is counted per principal.
@@ -24,7 +24,7 @@ pub(crate) enum Principal {
     User(i64),
     /// A client without a credential, by its address; of IPv6 addresses only the network (/64) counts.
     Address(IpAddr),
-    /// The gateway itself, or a client without a credential and an address, such as one on standard input.
+    /// The server itself, or a client without a credential and an address, such as one on standard input.
     Unknown,
 }
 
@@ -56,10 +56,10 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// A principal may use up to three times the number of units that are then still free.
-/// So a single principal can use three quarters of the limit, two can use three sevenths each, and there is
-/// always a part for one more. This is how switches divide a shared buffer among their ports ("dynamic
-/// thresholds"). Anonymous clients together leave an eighth to users.
+/// A principal may use at most three times as many units as are then still free. So a single principal can
+/// use three quarters of the limit, two can use three sevenths each, and a part is always left for another
+/// one. This is how switches divide a shared buffer among their ports ("dynamic thresholds"). An eighth is
+/// kept for users: anonymous clients cannot use it, even together.
 #[derive(Debug)]
 pub(crate) struct Shares {
     limit: usize,
@@ -101,9 +101,9 @@ pub(crate) struct Share {
 /// Why there are no units for a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoShare {
-    /// The principal itself uses them.
+    /// The principal already uses its share.
     Own,
-    /// Others use them.
+    /// Other principals use them.
     Others,
 }
 

@@ -40,9 +40,9 @@ const MAX_PAGES: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct SendPolicy<'a> {
     pub(crate) ids: &'a [MessageId],
-    /// Set if it waits for a server that is not running yet.
+    /// Set if the message waits for a server that is not running yet.
     pub(crate) waits_for_server: bool,
-    /// Set if it may be sent again after the connection closed without a response.
+    /// Set if the message may be sent again after the connection closed without a response.
     pub(crate) is_repeatable: bool,
 }
 
@@ -109,7 +109,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns `true` if a server of only the modern era sends this in response to `initialize`.
+    /// Returns `true` if only a server without legacy revisions sends this response to `initialize`.
     pub(crate) fn rejects_era(&self) -> bool {
         [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH]
             .iter()

@@ -58,8 +58,8 @@ impl CatalogBuilder {
         self.reserved.push(name.to_owned());
     }
 
-    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns whether it
-    /// did. `tool_name` may have changed since.
+    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns `true` if it
+    /// was copied. `tool_name` may differ from that of the previous catalog.
     pub fn reuse(&mut self, id: &str, fingerprint: u64, tool_name: Option<&str>) -> bool {
         let Some(previous) = &self.previous else { return false };
         let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)

@@ -87,7 +87,7 @@ fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Entry> {
     }
 }
 
-/// Returns the requirement of a tool. An unknown one is closed to everybody.
+/// Returns the requirement of a tool. An unknown tool is closed to everybody.
 fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Entry>) -> &'a Requirement {
     match entry {
         Some(entry) => catalog.requirement(entry),

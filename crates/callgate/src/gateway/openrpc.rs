@@ -183,7 +183,8 @@ fn is_variadic(entry: &Entry) -> bool {
     parts.any(|part| part == REST_PARAM.as_bytes())
 }
 
-/// Appends a tool as a method object. A safety that is a guess is left out: readers take it as declared.
+/// Appends a tool as a method object. A guessed safety is left out, because readers would take it as
+/// declared.
 fn write_method(
     tool: &[u8],
     entry: Option<&Entry>,

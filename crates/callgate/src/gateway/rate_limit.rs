@@ -12,9 +12,9 @@ impl Gateway {
         self
     }
 
-    /// Counts a request of the caller. Every message that a transport receives is counted here once, and a
-    /// batch as its messages. Limits of single tools are counted when a tool is called, after its access
-    /// is decided.
+    /// Counts a request of the caller. Every message that a transport receives is counted here once. Of a
+    /// batch, each message is counted. Limits of single tools are counted when a tool is called, after its
+    /// access is decided.
     pub(crate) fn count_request(&self, caller: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
     }
@@ -31,7 +31,7 @@ impl Gateway {
         self.rate_limiter.refused()
     }
 
-    /// Sets the number of servers that share the rate limits: each uses its part of them.
+    /// Sets the number of servers that share the rate limits. Each server uses its share of them.
     pub fn share_rate_limits(&self, servers: u32) {
         self.rate_limiter.set_servers(servers);
     }

@@ -25,10 +25,10 @@ pub struct Settings {
     pub page_size: u32,
     /// `mcp_list_ttl_ms`: how long clients may cache lists, in milliseconds.
     pub list_ttl_ms: u32,
-    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits; an empty value is the one
-    /// of the configuration.
+    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits; an empty value means the
+    /// limit of the configuration.
     pub limits: RateLimits,
-    /// `open_methods`: what happens to rows without a section; `None` is as configured.
+    /// `open_methods`: what happens to rows without a section; `None` means as configured.
     pub open_methods: Option<OpenMethods>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Visibility {
 }
 
 impl Visibility {
-    /// Creates caches for upstreams with a method lister. Those of unchanged upstreams are kept.
+    /// Creates caches for upstreams with a method lister. The caches of unchanged upstreams are kept.
     pub(crate) fn new(
         upstreams: &UpstreamMap,
         previous: &Self,

@@ -63,7 +63,7 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
     };
     report_if(Level::Error, "lost-reference", unresolved_references(tool.schema));
     let is_empty = tool.description.trim().is_empty();
-    let message_text = "no description, by which models choose tools; write one";
+    let message_text = "no description, but models choose tools by their descriptions; write one";
     report_if(Level::Warning, "no-description", is_empty.then(|| message_text.to_owned()));
     let weight = tokens(size);
     let message_text = format!("about {weight} tokens; remove unneeded parameters");

@@ -1,4 +1,4 @@
-//! Invisible characters in tools: with them, a text says something else to a model than to the people who approve it.
+//! Invisible characters in tools: models read them, but the people who approve the tools do not see them.
 
 use std::fmt::Write as _;
 

@@ -49,7 +49,7 @@ pub enum ParamStyle {
     /// By position, as an array in the order of the signature.
     #[serde(rename = "position", alias = "positional")]
     Positional,
-    /// By position; by name if that would leave a gap.
+    /// By position, or by name if that would leave a gap.
     #[serde(rename = "either")]
     Either,
     /// By position, with null for an absent parameter before a given one.
@@ -61,8 +61,8 @@ impl ParamStyle {
     /// All styles.
     pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
 
-    /// Returns the style of a method: its own, or that of its upstream. A method with [`Self::Either`] has that of
-    /// its upstream too, since its service accepts all.
+    /// Returns the style of a method: its own, or that of its upstream. A method with [`Self::Either`] also
+    /// has the style of its upstream, because its service accepts all styles.
     pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
         match method {
             None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
@@ -381,7 +381,7 @@ impl CompiledInput {
         Some(problem::unknown(unknown, &self.params, &|name| given.clone().any(|it| it == name)))
     }
 
-    /// Lists invalid arguments with one check for each.
+    /// Lists invalid arguments. Checks each argument once.
     fn explain_briefly(&self, object: &Value) -> ArgumentsError {
         let required = self.schema.get("required").and_then(Value::as_array);
         let missing = required.into_iter().flatten().filter_map(Value::as_str);
@@ -466,15 +466,16 @@ impl CompiledInput {
         Ok(text)
     }
 
-    /// Returns the value of an absent parameter before a given one: its default, or null if it allows that or the
-    /// style sends it.
+    /// Returns the value of an absent parameter before a given one: its default, or null if the parameter
+    /// allows null or the style sends null.
     fn value_of_absent<'p>(&self, param: &'p CompiledParam, style: ParamStyle) -> Option<&'p str> {
         let has_null =
             || style == ParamStyle::PositionalNull || self.allows_null(&param.name) == Some(true);
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
-    /// Returns an argument that cannot be sent by position without an optional one before it, and that one.
+    /// Returns an argument that cannot be sent by position without an optional argument before it, and that
+    /// optional argument.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {
             self.is_required(&param.name)

@@ -74,7 +74,7 @@ pub enum Finding {
     )]
     SectionWithoutAction(Section),
     /// The required section does not exist.
-    #[error("section `{0}` does not exist, so nobody may call the method; add it")]
+    #[error("section `{0}` does not exist, so nobody may call the method; add the section")]
     MissingSection(Section),
     /// The mask of an action is not a valid value.
     #[error(

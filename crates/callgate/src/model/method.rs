@@ -96,7 +96,7 @@ pub(crate) enum ValueType {
     Schema(Value),
 }
 
-/// Why a definition is invalid. The method is not served; others are.
+/// Why a definition is invalid. The method is not served; other methods are.
 #[derive(Debug, Error)]
 pub enum DefinitionError {
     /// The id is not valid.
@@ -222,7 +222,7 @@ impl Method {
         self
     }
 
-    /// Sets the description, by which agents choose tools.
+    /// Sets the description. Agents choose tools by their descriptions.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
@@ -245,8 +245,8 @@ impl Method {
         Ok(self)
     }
 
-    /// Like [`Self::input_schema`], but the schema is advertised unchanged, with `$schema` and unions at
-    /// the root, for which some clients drop all tools of a server.
+    /// Like [`Self::input_schema`], but the schema is advertised unchanged, even if it has `$schema` or
+    /// unions at the root, which make some clients drop all tools of a server.
     pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(schema.clone())?;
         if let Input::Schema { check, advertised, is_exact } = &mut method.input {
@@ -335,13 +335,13 @@ impl Method {
         self
     }
 
-    /// Sets the name that a service has for the method, if it differs from the id.
+    /// Sets the name of the method at its service, if it differs from the id.
     pub fn remote_name(mut self, name: impl Into<Box<str>>) -> Self {
         self.remote_name = Some(name.into());
         self
     }
 
-    /// Passes arguments on without checking them against their schema, which clients still see.
+    /// Passes arguments on without checking them against their schema. Clients still see the schema.
     pub fn unchecked(mut self) -> Self {
         self.is_unchecked = true;
         self
@@ -401,12 +401,13 @@ impl Param {
         self
     }
 
-    /// Makes a last parameter optional and variadic: by position, each item of its list is sent as a parameter.
+    /// Makes the last parameter optional and variadic: by position, each item of its list is sent as a
+    /// separate parameter.
     pub fn variadic(self) -> Self {
         Self { variadic: true, ..self.optional() }
     }
 
-    /// Returns the method's own name of the parameter.
+    /// Returns the name of the parameter at the method itself.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -172,7 +172,7 @@ fn unchecked(check: &Value) -> Value {
     json_value!({"type": "object", "properties": properties, "additionalProperties": true})
 }
 
-/// Returns `true` if undeclared arguments are refused, and the advertised schema can but does not say so.
+/// Returns `true` if undeclared arguments are refused, and the advertised schema could say so but does not.
 fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> bool {
     let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
     let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);

@@ -1,8 +1,8 @@
 //! Tool names: names that all MCP clients accept, derived from method ids.
 //!
 //! A tool name is the prefix, `__` and the id, with other characters replaced by `_`. Names that collide or
-//! are too long are truncated and end with a short hash of the id. The registry stores generated names, so
-//! that they do not change.
+//! are too long end with a short hash of the id, and are truncated if necessary. The registry stores
+//! generated names, so that they do not change.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -180,7 +180,7 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
-/// Returns `true` if a name has a hash although it is short enough: another method has the name without it.
+/// Returns `true` if a short name has a hash, because another method has the same name without it.
 pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
     let whole = prefix.prepend(&plain(id));
     whole.len() <= MAX_LENGTH && whole != name.as_str() && hashed(prefix, id) == name.as_str()

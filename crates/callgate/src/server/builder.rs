@@ -282,7 +282,9 @@ fn log_findings(catalog: &Catalog, methods: &[Method]) {
     for method in methods {
         let id = method.id();
         if method.description.is_empty() {
-            tracing::warn!("method `{id}` has no description, by which agents choose tools");
+            tracing::warn!(
+                "method `{id}` has no description; agents choose tools by their descriptions"
+            );
         }
         let Some(entry) = catalog.by_id(id.as_str()) else { continue };
         let wanted = method.tool_name.clone().unwrap_or_else(|| plain(id.as_str()));

@@ -275,7 +275,7 @@ async fn refused_id(
     request_id(&body.read_refused().await?)
 }
 
-/// Takes the share of the client's address in the bodies of refused requests.
+/// Takes the share of the client's address in the limit of bodies of refused requests.
 fn share_of_refused(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Option<Share> {
     let address = client_address(parts, peer, &state.options);
     let principal = address.map_or(Principal::Unknown, Principal::address);
@@ -402,7 +402,7 @@ impl HttpService {
         respond(state, request.map(Body::new), peer, ConnectionState::Accepted)
     }
 
-    /// Answers a request on a connection for which there is no room: 503, except for health and discovery.
+    /// Answers a request on a connection beyond the limit: 503, except for health and discovery.
     fn refuse<B>(
         &self,
         request: Request<B>,

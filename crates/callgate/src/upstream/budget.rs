@@ -1,8 +1,8 @@
 //! Limit on the memory for results of all calls.
 //!
 //! Each call has a [`BudgetReservation`], which grows while its result is read and is released when the
-//! reply is sent. The reservations of a batch have a limit for all of them. If the budget is exhausted, the call fails: waiting for other calls, which may wait as
-//! well, could deadlock.
+//! reply is sent. The reservations of a batch also have a common limit. If the budget is exhausted, the
+//! call fails: waiting for other calls, which may wait as well, could deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use crate::access::{BatchReplies, Caller, MAX_BATCH_REPLY_BYTES, Share, Shares};
 /// Default limit for all results, in bytes.
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Results up to this size are not counted unless they are part of a batch: the number of connections limits
-/// them, and counting each would be slower.
+/// Results up to this size are counted only in batches. Outside of batches, the number of connections
+/// limits them, and counting would be slower.
 const SMALL: usize = 64 << 10;
 
 /// There is no memory for a result.

@@ -63,16 +63,16 @@ impl Client {
     /// Asks the client. `key` identifies the question within the method.
     ///
     /// In the modern era, the call ends here and the method **runs again from its beginning** with the
-    /// answers, so it must not have side effects before. In the legacy era and in tasks, the method waits.
-    /// To ask several questions at once, await them together (`tokio::join!`).
+    /// answers, so it must not have side effects before this call. In the legacy era and in tasks, the
+    /// method waits. To ask several questions at once, await them together (`tokio::join!`).
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         let Some(channel) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
         let answer = channel.ask(key, question).await?;
         crate::upstream::local::ask::read(&answer).map_err(Error::tool)
     }
 
-    /// Continues the call as a task, if the client supports tasks, and returns whether it does. The method
-    /// continues without a time limit, and waits for answers from then on.
+    /// Continues the call as a task if the client supports tasks. Returns `true` if the call is now a task.
+    /// The time limit of calls does not apply to a task, and a task waits for answers.
     pub async fn become_task(&self) -> Result<bool, Error> {
         match &self.0 {
             Some(channel) => channel.become_task(false).await,

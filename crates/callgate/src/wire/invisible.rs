@@ -1,4 +1,4 @@
-//! Invisible characters: with them, a text says something else to a model than to people.
+//! Invisible characters: models read them, but people do not see them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::wire::shortened;
 
-/// Maximum number of members of an object that has few in every honest request.
+/// Maximum number of members of an object that has only few members in valid requests.
 const MAX_FEW: usize = 64;
 
 /// Parses a value.
@@ -32,7 +32,7 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-/// Like [`members`], but only of the names that are `wanted`: others cost no memory.
+/// Like [`members`], but returns only the names in `wanted`. Other members take no memory.
 pub(crate) fn members_named(
     text: &str,
     wanted: impl Fn(&str) -> bool,

@@ -38,7 +38,7 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     pub(crate) begin: Instant,
     pub(crate) end: Instant,
-    /// Range of the gateway's log that was written during the fault.
+    /// Range of Callgate's log that was written during the fault.
     pub(crate) log_range: Range<usize>,
 }
 

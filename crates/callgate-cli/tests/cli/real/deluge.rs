@@ -55,7 +55,7 @@ fn a_wrong_password_is_reported() {
     let dir = configured(&deluge);
     let server = serve(&dir, "wr0ng-password");
     let (is_error, text) = call(&server, "web_get_config", &json!({}));
-    assert!(is_error && text.contains("does not accept the gateway's login."), "{text}");
+    assert!(is_error && text.contains("does not accept Callgate's login."), "{text}");
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
     assert!(log.contains("failed to log in: the service refused the login"), "{log}");

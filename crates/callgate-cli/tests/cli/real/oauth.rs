@@ -109,7 +109,7 @@ fn a_refused_client_is_reported_to_callers_and_logged() {
     let dir = place_with_a_method(&configuration(&service, &authorization, ""));
     let server = serve_with(&dir, "wrong-s3cret");
     let told = called(&server, "").unwrap_err();
-    assert!(told.contains("does not accept the gateway's client id and secret"), "{told}");
+    assert!(told.contains("does not accept Callgate's client id and secret"), "{told}");
     assert_eq!(service.fake.log.requests().len(), 0);
     let log = log_of(server);
     assert!(log.contains("this is invalid_client"), "{log}");

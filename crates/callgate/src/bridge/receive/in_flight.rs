@@ -13,7 +13,8 @@ pub(crate) enum CancelBy {
     /// By a message; the other requests of the batch continue.
     BatchMessage,
     Disconnect,
-    /// By closing the connection. Also at the end of the input, since such a request does not end by itself.
+    /// By closing the connection. This is also done at the end of the input, because such a request does
+    /// not end by itself.
     DisconnectAtEnd,
 }
 
@@ -61,7 +62,7 @@ impl InFlight {
         self.lock().contains_key(id)
     }
 
-    /// Adds all of these requests. Fails with an id that is in flight already, and adds none then.
+    /// Adds all of these requests. If an id is already in flight, fails with it and adds none.
     pub(crate) fn begin(&self, ids: &[MessageId], cancel_by: CancelBy) -> Result<(), MessageId> {
         let mut pending = self.lock();
         for (at, id) in ids.iter().enumerate() {

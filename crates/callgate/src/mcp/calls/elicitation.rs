@@ -29,7 +29,7 @@ use crate::upstream::{BoxFuture, Capability};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::{Revision, strict_json};
 
-/// First byte of a sealed state; that of a session id differs.
+/// First byte of a sealed state; session ids begin with another byte.
 const FORM: u8 = 2;
 /// How long the client may take to answer.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -157,7 +157,7 @@ async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<C
     channel.try_next_request()
 }
 
-/// Starts a task, or answers the request for one. Fails if the method requires a task.
+/// Starts a task, or answers that there is none. Fails if the method requires a task and none can be started.
 async fn start_task(
     call: &CallContext,
     channel: &CallChannel,

@@ -133,7 +133,8 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Waits until the client cancels. Cancel safe. Never resolves if another request replaced the entry.
+    /// Waits until the client cancels. Cancellation safe. Never resolves if another request replaced the
+    /// entry.
     pub(crate) async fn cancelled(&mut self) {
         if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;

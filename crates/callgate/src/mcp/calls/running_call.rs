@@ -1,4 +1,4 @@
-//! A running call, and the messages that its client is sent until the reply.
+//! A running call, and the messages that are sent to its client before the reply.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -130,7 +130,8 @@ impl RunningCall {
         self.notifier.has_progress()
     }
 
-    /// Returns the future that runs the call, to be polled elsewhere. Dropping `self` does not cancel it then.
+    /// Returns the future that runs the call, to be polled elsewhere. Dropping `self` then does not cancel
+    /// the call.
     pub fn detach(&mut self) -> BoxFuture<'static, ()> {
         let (sender, receiver) = oneshot::channel();
         let receiver = Box::pin(async move { receiver.await.ok().flatten() });

@@ -28,7 +28,7 @@ pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpE
     Ok(after.map(|AfterCursor(key)| key))
 }
 
-/// Answers a list request with a page of `own` and of the items that `all` returns, if it is set.
+/// Answers a list request with a page of `own` and, if `all` is set, of the items that it returns.
 pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),

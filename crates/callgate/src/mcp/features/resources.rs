@@ -38,8 +38,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
-    /// Returns `true` if the caller may read the resource, and so be notified of its changes. The default is that
-    /// nobody is notified.
+    /// Returns `true` if the caller may read the resource and is therefore notified of its changes. By
+    /// default nobody is notified.
     fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let _ = (caller, uri);
         false

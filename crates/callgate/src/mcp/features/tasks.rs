@@ -1,8 +1,8 @@
 //! Tasks: calls that continue after the reply to their request (the extension `io.modelcontextprotocol/tasks`).
 //!
-//! A method starts one with [`Client::become_task`](crate::upstream::Client::become_task). A task is saved in a
-//! [`TaskStore`] before the client is sent its id. The process that started a task runs it and holds its open
-//! questions.
+//! A method starts one with [`Client::become_task`](crate::upstream::Client::become_task). A task is saved
+//! in a [`TaskStore`] before its id is sent to the client. The process that started a task runs it and
+//! holds its open questions.
 
 mod action;
 mod running;
@@ -166,7 +166,7 @@ pub(crate) struct Tasks {
 
 #[derive(Debug)]
 struct RunningTask {
-    /// The place among all running tasks.
+    /// The slot among all running tasks.
     share: Share,
     /// Locked while it is changed and saved.
     state: tokio::sync::Mutex<TaskState>,
@@ -180,7 +180,7 @@ struct TaskState {
 }
 
 impl TaskState {
-    /// Adds a question, or answers it with the reason why it cannot be asked.
+    /// Adds a question. If it cannot be asked, answers it with the reason.
     fn add(&mut self, question: PendingQuestion, capabilities: Capabilities) {
         self.open.retain(|_, question| question.is_awaited());
         let problem = if !capabilities.has(question.needs) {

@@ -10,7 +10,7 @@
 //! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or if a message is modern |
 //! | a response | legacy: accepted; under a modern version header 400 -32600 |
 //! | a notification | accepted |
-//! | `initialize` without whole modern `_meta` | the legacy handshake |
+//! | `initialize` without a complete modern `_meta` | the legacy handshake |
 //! | `_meta` names a revision | modern, see [`check_modern`] |
 //! | a modern version header without that | 400 -32602 with the missing keys |
 //! | anything else | legacy; an unknown version in the header is 400 -32600 |

@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads an object. Missing and null, which some clients send, are an empty one.
+    /// Reads an object. A missing object, and null, which some clients send, count as an empty object.
     fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, McpError> {
         let wrong =
             |why| McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));

@@ -1,5 +1,5 @@
-//! `Mcp-Param-*`: the arguments that a modern client repeats in headers must equal those of the body, because a proxy
-//! may have decided by the headers.
+//! `Mcp-Param-*`: the arguments that a modern client repeats in headers must equal those of the body,
+//! because a proxy may have routed the request by the headers.
 
 use std::borrow::Cow;
 

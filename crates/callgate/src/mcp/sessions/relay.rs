@@ -25,14 +25,15 @@ const MAX_MESSAGE: usize = 1024 * 1024;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Messages and bytes that a session may relay per period.
 const SESSION_QUOTA: (usize, usize) = (128, 4 * MAX_MESSAGE);
-/// Quota of a user, or of an address of anonymous callers, who may open any number of sessions.
+/// Quota of a user, or of an address of anonymous callers. Both may open any number of sessions.
 const CALLER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
 /// Quota of all anonymous callers together.
 const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
 const MAX_COUNTED: u64 = 100_000;
 
-/// Maximum number of messages that are relayed at once. More would take connections of the database from others.
+/// Maximum number of messages that are relayed at once, so that database connections are left for other
+/// operations.
 const MAX_POSTS: usize = 2;
 
 /// Sends messages of clients to the other servers that share the sessions.

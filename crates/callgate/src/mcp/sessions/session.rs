@@ -19,12 +19,12 @@ use crate::access::{Caller, Principal, RateLimited, RateLimiter, Share, Shares};
 use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 
-/// Maximum total size of session states in memory, in bytes. Beyond, entries are evicted.
+/// Maximum total size of session states in memory, in bytes. Beyond it, entries are evicted.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
 /// Size of a state or of a subscription, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
-/// Maximum number of concurrent changes. They wait for one row in the database anyway, and each depends on the one
-/// before.
+/// Maximum number of concurrent changes. More would not be faster: all changes wait for the same row of the
+/// database.
 const MAX_CHANGES: usize = 1;
 /// Time limit of waiting for the changes of others.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ const SIGNATURE: usize = 32;
 
 /// Number of random bytes of an unguessable id.
 const RANDOM_ID: usize = 18;
-/// Its length in Base64.
+/// Length of an unguessable id in Base64.
 const RANDOM_ID_TEXT: usize = RANDOM_ID / 3 * 4;
 
 /// Identifies a session.
@@ -201,7 +201,7 @@ impl Sessions {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Counts a change of a caller, whose state is stored until the session expires.
+    /// Counts a change of a session by a caller. The state is stored until the session expires.
     pub(crate) fn admit_change(&self, principal: Principal) -> Result<(), RateLimited> {
         if principal == Principal::Unknown {
             return Ok(());

@@ -43,7 +43,8 @@ impl Event {
     }
 }
 
-/// Returns the current caller of an open stream: a token can be revoked and grants can change meanwhile.
+/// Returns the current caller of an open stream, because a token can be revoked and grants can change while
+/// it is open.
 pub trait Identify: Send + Sync {
     /// Verifies the credential again.
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>>;

@@ -135,7 +135,7 @@ impl fmt::Debug for EventReader {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// The client is sent an id to resume from before the first event.
+    /// An id to resume from is sent to the client before the first event.
     Opening,
     Open,
     Ended,

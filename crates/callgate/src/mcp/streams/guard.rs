@@ -46,7 +46,7 @@ impl StreamGuard {
         }
     }
 
-    /// Waits until the credential has to be verified again, because it expires.
+    /// Waits until the credential expires and has to be verified again.
     pub(crate) fn expired(&self) -> impl Future<Output = ()> + use<> {
         let expiry = self.expiry;
         async move {

@@ -19,7 +19,8 @@ const WIDTHS: [&str; 14] = [
     "uint64", "uint128", "float", "double",
 ];
 
-/// Keywords at the root for which some clients drop all tools.
+/// Keywords that are removed from the root of a schema, because some clients drop all tools of a server
+/// that has them.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
 /// Keywords that a root may have for its properties to be renamed.
@@ -45,8 +46,9 @@ const STATED: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "pro
 const APPLICATORS: [&str; 7] =
     ["allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"];
 
-/// Returns the keyword that has to be `false` for an input schema to refuse undeclared arguments. Returns `None` if
-/// the schema states which it allows, or does not declare the arguments that it needs.
+/// Returns the keyword that has to be `false` so that an input schema refuses undeclared arguments. Returns
+/// `None` if the schema itself states which undeclared arguments it allows, or does not declare the
+/// arguments that it requires.
 pub(crate) fn closing_keyword(root: &Map<String, Value>) -> Option<&'static str> {
     let properties = root.get("properties")?.as_object()?;
     let is_declared = |name: &Value| name.as_str().is_some_and(|it| properties.contains_key(it));

@@ -15,8 +15,8 @@ use crate::model::method::DefinitionError;
 /// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
 /// `A`.
 ///
-/// The check schema has integer bounds, which would distract clients, and no defaults, which serde fills
-/// in.
+/// The check schema has the bounds of integers, which clients need not see, and no defaults, because serde
+/// fills them in.
 pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12().for_deserialize());
     if let Value::Object(root) = &mut schema {

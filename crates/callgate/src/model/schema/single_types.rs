@@ -67,8 +67,9 @@ fn keywords_of(kind: &str) -> &'static [&'static str] {
 
 /// Returns the rewritten schema, or `None` if it is the same.
 ///
-/// A schema with references into its parts, such as `#/properties/a`, is not rewritten: the parts would move. Nor is one
-/// with `unevaluatedItems`, which depends on whether there is an `items`.
+/// A schema with references into its parts, such as `#/properties/a`, is not rewritten, because the parts
+/// would move. A schema with `unevaluatedItems` is not rewritten either, because that keyword depends on
+/// whether there is an `items`.
 pub(crate) fn single_types(schema: &Value) -> Option<Value> {
     let (mut is_affected, mut counts_items) = (false, false);
     for_each_schema(schema, &mut |map| {

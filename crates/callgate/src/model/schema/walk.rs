@@ -133,7 +133,7 @@ pub(crate) fn nodes(value: &Value) -> usize {
     }
 }
 
-/// Returns the size of a value as JSON in bytes; `None` if it is more than `most`. Stops there.
+/// Returns the size of a value as JSON in bytes. Stops and returns `None` if it is more than `most`.
 pub fn json_bytes(value: &Value, most: usize) -> Option<usize> {
     let mut left = most;
     spend_json(value, &mut left)?;

@@ -1,4 +1,4 @@
-//! The address of the client, behind proxies too.
+//! The address of the client, also behind proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,9 +23,9 @@ pub enum ForwardedHeader {
 
 /// Returns the address of the client that sent a request.
 ///
-/// This is the peer of the connection. If that is one of the trusted proxies, it is the last address in
-/// their header that is not of a trusted proxy: addresses before it are set by the client. The other
-/// header is ignored, since proxies pass on what they do not set.
+/// This is the peer of the connection. If the peer is a trusted proxy, it is the last address in the header
+/// of the proxies that is not a trusted proxy, because the client can set the addresses before it. The
+/// other header is ignored, because proxies pass on headers that they do not set.
 pub(crate) fn client_address(
     parts: &Parts,
     peer: Option<IpAddr>,

@@ -1,4 +1,4 @@
-//! The open connections of a server, and which of them is closed if there is no room for another.
+//! The open connections of a server, and which of them is closed in favour of a new one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,8 @@ use tokio::task::AbortHandle;
 
 use crate::access::Principal;
 
-/// Minimum time that a connection has waited for its client until another one of the same address may replace it.
+/// Minimum time for which a connection must have waited for its client before another one of the same
+/// address may replace it.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Minimum time between two warnings.
@@ -20,9 +21,10 @@ const BUSY: u64 = u64::MAX;
 
 /// A limited number of connections.
 ///
-/// If all are in use, a new connection replaces one that waits for its client: for the first or next request, or for
-/// reading a reply. It is the one that has waited for longest, of the address with the most connections, if that has
-/// more than the address of the new one. Connections with a request in progress are not closed.
+/// If all are in use, a new connection replaces one that waits for its client: for the first or next
+/// request, or for reading a reply. The server takes the address with the most connections, if it has more
+/// than the address of the new connection, and closes the one that has waited longest. Connections with a
+/// request in progress are not closed.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -108,7 +110,7 @@ impl Connections {
         open.close_one(self.now(), Some(peer))
     }
 
-    /// Closes the connection that has waited for longest, of the address with the most connections.
+    /// Closes the connection that has waited longest among those of the address with the most connections.
     pub(super) fn close_one(&self) -> bool {
         self.lock().close_one(self.now(), None)
     }

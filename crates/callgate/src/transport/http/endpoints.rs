@@ -18,7 +18,7 @@ use super::error::HttpError;
 pub enum EndpointSet {
     /// All endpoints.
     All,
-    /// All endpoints except `/metrics`, and `/readyz` without details: another service has these.
+    /// All endpoints except `/metrics`. `/readyz` has no details. Another service has both.
     Public,
     /// `/healthz`, `/readyz` and `/metrics`, without credentials.
     Operations,

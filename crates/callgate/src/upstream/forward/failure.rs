@@ -213,7 +213,7 @@ impl Failure {
         let text = self.text().filter(|text| !text.shown().is_empty());
         let text = match text {
             Some(text) if is_trusted => format!(" The service responded{text}"),
-            Some(_) => " Its response is in the gateway's log.".to_owned(),
+            Some(_) => " Its response is in Callgate's log.".to_owned(),
             None => String::new(),
         };
         format!("The service behind this tool {message}{text}")
@@ -239,7 +239,7 @@ impl Failure {
             Self::Rejected(_) => (CallOutcome::Refused, "", ""),
             Self::Internal(_) => (
                 CallOutcome::Error,
-                "failed inside the method; the error is in the gateway's log.",
+                "failed inside the method; the error is in Callgate's log.",
                 AGAIN,
             ),
             Self::AnonymousCaller => (
@@ -257,9 +257,7 @@ impl Failure {
                 "needs a credential for each user, and yours cannot be sent.",
                 MEND,
             ),
-            Self::NoSession(_) => {
-                (CallOutcome::NoToken, "does not accept the gateway's login.", MEND)
-            }
+            Self::NoSession(_) => (CallOutcome::NoToken, "does not accept Callgate's login.", MEND),
             Self::NoTokenInTime(_) => (
                 CallOutcome::NoToken,
                 "needs an access token or a session, and there was none within {}.",
@@ -369,7 +367,7 @@ const MEND: &str = "Nothing was run; an administrator has to fix it.";
 
 fn budget_text(over: BudgetExceeded) -> &'static str {
     match over {
-        BudgetExceeded::Total(_) => "responded, but the gateway has no memory left for the result.",
+        BudgetExceeded::Total(_) => "responded, but Callgate has no memory left for the result.",
         BudgetExceeded::Batch => "responded, but the replies to the batch are too large.",
     }
 }

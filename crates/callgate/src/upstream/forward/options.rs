@@ -57,8 +57,9 @@ pub struct ForwardOptions {
     pub trust_results: bool,
     /// If set, each call is sent to the URL of its tool.
     pub tool_path: Option<ToolPath>,
-    /// Returns the message of errors with the code -32603, and the text of responses that are not JSON-RPC replies, to
-    /// callers. Otherwise they are only logged: they may be those of an exception, which may hold secrets.
+    /// Returns the message of errors with the code -32603, and the text of responses that are not JSON-RPC
+    /// replies, to callers. Otherwise they are only logged, because they may be the text of an exception,
+    /// which may contain secrets.
     pub trust_errors: bool,
     /// Omits null arguments for optional parameters that do not allow null.
     pub null_is_absent: bool,
@@ -105,7 +106,7 @@ pub struct CallerHeaders {
     pub user_name: Option<HeaderName>,
     /// Header for the user's role.
     pub role: Option<HeaderName>,
-    /// Header for the caller's token: after `Bearer ` in `Authorization`, as it is in others. The service can then
+    /// Header for the caller's token. In `Authorization`, `Bearer ` is put before it. The service can then
     /// act as the caller.
     pub token: Option<HeaderName>,
 }

@@ -139,8 +139,8 @@ impl ServiceResponse {
         }
     }
 
-    /// Returns the rejection of a response whose error is not the method's: it is sent with a challenge, or is not a
-    /// JSON-RPC error, such as `"error":"access_denied"` of OAuth.
+    /// Returns the rejection of a response whose error does not come from the method: the response has a
+    /// challenge, or the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
     fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRejection> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
         self.rejection().filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))

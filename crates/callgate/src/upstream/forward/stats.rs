@@ -59,7 +59,7 @@ outcomes! {
     Truncated = "truncated",
     /// The response is too long.
     TooLarge = "too_large",
-    /// The gateway's memory for results is used up.
+    /// The memory for results is used up.
     OverBudget = "over_budget",
     /// A redirect.
     Redirected = "redirected",

@@ -32,8 +32,8 @@ impl ToolPath {
         Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
     }
 
-    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id that would be
-    /// another route.
+    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id
+    /// whose path would be another route.
     pub(crate) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
         // Servers resolve these as relative paths, some of them after decoding.
         if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {

@@ -75,7 +75,7 @@ impl Context {
     /// Asks the client. `key` identifies the question within the method.
     ///
     /// In the modern era, the call ends here and the method **runs again from its beginning** with the
-    /// answers, so it must not have side effects before. See [`Client::ask`].
+    /// answers, so it must not have side effects before this call. See [`Client::ask`].
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         self.client.ask(key, question).await
     }
@@ -141,7 +141,7 @@ impl Context {
 
     /// Returns `true` if the call has ended: cancelled, timed out or answered.
     ///
-    /// A cancelled call is dropped at its next `await`. Threads and tasks that it started are not, and can
+    /// A cancelled call is dropped at its next `await`. Threads and tasks that it started continue, and can
     /// check this.
     pub fn is_finished(&self) -> bool {
         self.lifetime.is_over.load(Ordering::Acquire)

@@ -85,7 +85,7 @@ async fn a_result_counts_until_its_reply_is_sent_on_every_endpoint() {
         // Of another upstream, or of this program itself: there is no room for them.
         let (_, refused) = app.invoke("other.get", json!({})).await;
         let message = refused["error"]["message"].as_str().unwrap();
-        assert!(message.contains("the gateway has no memory left"), "{message}");
+        assert!(message.contains("Callgate has no memory left"), "{message}");
         let (_, refused) = app.invoke("much", json!({})).await;
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains("no memory is left for its result"), "{message}");

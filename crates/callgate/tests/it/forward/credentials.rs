@@ -133,7 +133,7 @@ async fn a_rejected_credential_of_a_user_is_reported_as_theirs() {
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     insta::assert_snapshot!(
         without_error_id(&refused.unwrap_err().to_string()),
-        @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set another. Its response is in the gateway's log."
+        @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set another. Its response is in Callgate's log."
     );
     assert_eq!(app.count(CallOutcome::Refused), 1);
 }

@@ -36,7 +36,7 @@ async fn failures_have_a_message_and_an_id_on_each_endpoint() {
         FakeService::start(|_| FakeResponse::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
     let app = App::new(&fake.url("/rpc"));
     let words = "The service behind this tool responded with HTTP 502. It only reads, so it can be tried \
-                 again. Its response is in the gateway's log.";
+                 again. Its response is in Callgate's log.";
     let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
     assert_eq!(text, format!("{words} (error id ID)"));
     assert!(is_error);

@@ -90,7 +90,7 @@ async fn a_refused_login_is_reported_and_not_repeated() {
     for _ in 0..30 {
         told = app.text("order_delete", json!({"id": 1})).await.0;
     }
-    insta::assert_snapshot!(told, @"The service behind this tool does not accept the gateway's login. Nothing was run; an administrator has to fix it. (error id ID)");
+    insta::assert_snapshot!(told, @"The service behind this tool does not accept Callgate's login. Nothing was run; an administrator has to fix it. (error id ID)");
     assert!(fake.log.requests_for("order.delete").is_empty());
     assert_eq!(app.count(CallOutcome::NoToken), 30);
     // More than one only if this takes seconds.
@@ -257,7 +257,7 @@ async fn a_login_without_a_cookie_or_a_token_is_an_error() {
     let other = App::with(with_login(&fake, token, &json!([])));
     for app in [app, other] {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
-        assert!(text.contains("does not accept the gateway's login"), "{text}");
+        assert!(text.contains("does not accept Callgate's login"), "{text}");
     }
     let unreachable = callgate_test_support::fake_service::unused_address().await;
     let options = options(&format!("http://{unreachable}/")).login(method("log.in")).unwrap();

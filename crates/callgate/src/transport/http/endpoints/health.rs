@@ -22,7 +22,7 @@ pub(crate) fn healthz() -> Response {
 ///
 /// It stays 200 while the registry or an upstream cannot be reached: removing every replica because one
 /// database is down would turn a delay into an outage. It is 503 again if credentials can no longer be
-/// verified and every caller needs one, because another replica may still serve them.
+/// verified and every caller needs one, because another replica may still serve the callers.
 ///
 /// Details are only for users and on the address for operations.
 pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Response {
@@ -42,7 +42,8 @@ pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAd
     response::json(status, &body.collect::<Map<_, _>>())
 }
 
-/// Returns `true` if the request has a valid credential. Requests beyond the rate of their client count as without.
+/// Returns `true` if the request has a valid credential. Requests beyond the rate of their client count as
+/// requests without a credential.
 async fn has_user(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> bool {
     let client = client_address(parts, peer, &state.options);
     let client = client.map_or_else(Caller::anonymous, |it| Caller::anonymous().with_address(it));

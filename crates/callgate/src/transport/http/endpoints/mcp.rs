@@ -163,9 +163,9 @@ async fn batch(
     }
 }
 
-/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise replies with an
-/// event stream if the client accepts one. If `share` is given, the call runs in a task of its own: it continues when
-/// its client disconnects, and the share is released when the call ends.
+/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise
+/// replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
+/// task: it continues when its client disconnects, and the share is released when the call ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Poll::Ready(reply) = call.try_ready().await {
         return accepted.call_reply(reply);

@@ -1,7 +1,7 @@
 //! A URL for each tool, which accepts a JSON-RPC request.
 //!
-//! The method of the request must be the tool of the URL, and batches are refused: the tool that is checked is the one
-//! that runs.
+//! The method of the request must be the tool of the URL, and batches are refused, so that only the tool
+//! whose access was checked can run.
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};

@@ -1,4 +1,4 @@
-//! Sessions: a login whose cookie or token is sent with all requests, until the service refuses it.
+//! Logins: the cookie or token of a login is sent with all requests, until the service refuses it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -303,7 +303,7 @@ impl Sessions {
         }
     }
 
-    /// Converts the failure of a login. Connection errors are those of the service.
+    /// Converts the failure of a login. Connection errors stay connection errors of the service.
     fn login_failure(&self, failure: Failure) -> Failure {
         let failure = failure.redacted(|| self.secrets.clone());
         Failure::NoSession(match failure {

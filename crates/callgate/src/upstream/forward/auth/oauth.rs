@@ -1,4 +1,4 @@
-//! OAuth 2.0: access tokens of the gateway and of its users.
+//! OAuth 2.0: access tokens of the upstream and of each user.
 //!
 //! [`AccessTokens`] has a [`TokenSource`] for the upstream and for each user. A source requests a token from the
 //! [`TokenEndpoint`], caches it, and renews it.

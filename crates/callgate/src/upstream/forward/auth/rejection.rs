@@ -44,7 +44,7 @@ pub(crate) enum SentCredential {
     Shared,
     /// The credential of the caller with this name.
     OfCaller(String),
-    /// No credential of the caller. `is_known` is set if the caller is a user of the gateway.
+    /// No credential of the caller. `is_known` is set if the caller is a user of the registry.
     None { is_known: bool },
     /// No credential, since none is configured.
     NotConfigured,
@@ -80,7 +80,7 @@ impl AuthRejection {
             let (log, whose) = match &self.sent {
                 Shared => (
                     format!("the configured credentials lack the scope `{scope}`"),
-                    "which the gateway's credential does not have",
+                    "which Callgate's credential does not have",
                 ),
                 OfCaller(user) => (
                     format!("the credential of `{user}` lacks the scope `{scope}`"),
@@ -106,7 +106,7 @@ impl AuthRejection {
             ),
             (_, Shared) => (
                 "it does not accept the configured credentials".to_owned(),
-                "does not accept the gateway's credentials",
+                "does not accept Callgate's credentials",
                 ". An administrator has to correct them.",
             ),
             (_, OfCaller(user)) => (
@@ -134,7 +134,7 @@ fn forbidden(sent: &SentCredential) -> (String, String) {
     let (log, what) = match sent {
         SentCredential::Shared => (
             "the configured credentials lack a permission or are wrong".to_owned(),
-            "does not allow this: the gateway's credentials lack a permission or are wrong",
+            "does not allow this: Callgate's credentials lack a permission or are wrong",
         ),
         SentCredential::OfCaller(user) => (
             format!("`{user}` lacks a permission, or their credential is wrong"),

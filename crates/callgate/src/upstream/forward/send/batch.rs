@@ -1,7 +1,8 @@
 //! Sends concurrent calls as JSON-RPC batches.
 //!
-//! A call is sent at once while fewer than [`MAX_IN_FLIGHT`] requests are in flight. Otherwise, calls are collected
-//! until one of those ends, but for at most [`MAX_DELAY`], so that a slow method does not delay others.
+//! A call is sent at once while fewer than [`MAX_IN_FLIGHT`] requests are in flight. Otherwise, calls are
+//! collected until one of those requests ends, but for at most [`MAX_DELAY`], so that a slow method does
+//! not delay others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

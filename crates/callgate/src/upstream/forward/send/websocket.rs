@@ -282,8 +282,8 @@ impl CloseReason {
         }
     }
 
-    /// Returns the failure of a request that was written. A message beyond the limit belongs to a call for certain
-    /// only if it is the only one.
+    /// Returns the failure of a request that was written. A message beyond the limit certainly belongs to a
+    /// call only if no other call waits.
     fn failure(&self, is_only: bool) -> Failure {
         match self {
             Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),

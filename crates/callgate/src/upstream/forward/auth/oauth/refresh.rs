@@ -22,11 +22,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum lifetime of an access token that another gateway stored.
+/// Maximum lifetime of an access token that another server stored.
 const MAX_SHARED: Duration = Duration::from_hours(24);
 
-/// A stored credential: a refresh token, with or without the access token of the same response. With both, gateways that
-/// share a registry use the same access token. Some servers revoke the previous access token at each renewal.
+/// A stored credential: a refresh token, with or without the access token of the same response. With both,
+/// servers that share a registry use the same access token. Some authorization servers revoke the previous
+/// access token at each renewal.
 pub(crate) struct StoredGrant {
     refresh_token: Secret,
     shared: Option<(Secret, u64)>,
@@ -107,7 +108,7 @@ impl TokenSource {
                 Err(TokenError::InvalidGrant) => TokenError::InvalidGrant,
                 Err(error) => return FetchedToken::only(Err(error)),
             };
-            // Another gateway or an administrator may have replaced it.
+            // Another server or an administrator may have replaced it.
             match changed_since(store, &stored).await {
                 Some(other) => stored = other,
                 None => return FetchedToken::only(Err(error)),

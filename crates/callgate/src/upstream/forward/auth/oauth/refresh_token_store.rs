@@ -28,7 +28,7 @@ pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
         true
     }
 
-    /// Returns `true` if access tokens are stored with it, for other gateways.
+    /// Returns `true` if access tokens are stored with it, for other servers.
     fn keeps_access_tokens(&self) -> bool {
         false
     }

@@ -45,7 +45,8 @@ pub(crate) struct TokenUnavailable {
 }
 
 impl TokenUnavailable {
-    /// Returns `true` if the server rejected the credential of a user, and not that of the gateway.
+    /// Returns `true` if the authorization server rejected the credential of a user, and not that of the
+    /// upstream.
     pub(crate) fn is_of_user(&self) -> bool {
         let is_refused = match self.error {
             TokenError::InvalidGrant | TokenError::NotAClient => true,
@@ -83,12 +84,12 @@ impl TokenUnavailable {
                 "{NEEDS} your credential cannot be used to request one. {MEND} set another."
             ),
             TokenError::InvalidClient => format!(
-                "{NEEDS} its authorization server does not accept the gateway's client id and secret. \
+                "{NEEDS} its authorization server does not accept Callgate's client id and secret. \
                  {MEND} correct them."
             ),
             TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
                 format!(
-                    "{NEEDS} the gateway's refresh token has expired or was revoked. {MEND} set another."
+                    "{NEEDS} Callgate's refresh token has expired or was revoked. {MEND} set another."
                 )
             }
             TokenError::Refused(_) => format!(
@@ -109,6 +110,6 @@ impl TokenUnavailable {
 
 fn malformed() -> String {
     format!(
-        "{NEEDS} its authorization server sends invalid responses. {MEND} check the gateway's log."
+        "{NEEDS} its authorization server sends invalid responses. {MEND} check Callgate's log."
     )
 }
