@@ -120,7 +120,7 @@ pub(crate) enum Command {
     /// Manage users' credentials for upstream services
     #[command(subcommand)]
     Credential(CredentialCommand),
-    /// Manage sections, which methods belong to and access is granted on
+    /// Manage sections: methods belong to them, and access is granted on them
     #[command(subcommand)]
     Section(SectionCommand),
     /// Manage the access of users and roles to sections

@@ -193,8 +193,8 @@ impl Config {
     }
 }
 
-/// Returns what happens to methods without a section. They are refused if callers need a token, except in Festi, where
-/// a method without an action is for every user.
+/// Returns what happens to methods without a section. They are refused if callers need a token, except with
+/// the preset `festi`: in Festi, a method without an action is open to every user.
 fn open_methods(
     values: &Values,
     require_auth: bool,

@@ -17,7 +17,7 @@ pub(crate) use application::application;
 
 /// Metadata of a registry that the demo created.
 const CREATED_BY_DEMO: &str = "demo";
-/// Its value until the registry is complete.
+/// Value of the metadata until the registry is complete.
 const INCOMPLETE: &str = "begun";
 /// Name of the demo's tokens.
 const TOKEN_NAME: &str = "demo";

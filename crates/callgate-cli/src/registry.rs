@@ -84,8 +84,8 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
     Ok(Arc::new(store))
 }
 
-/// Refuses a registry that belongs to a Festi database without that database: access to its methods is
-/// defined there, and without it they would be open.
+/// Refuses a registry that belongs to a Festi database if that is not attached: the Festi database defines
+/// access to the methods, which would otherwise be open.
 async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(ATTACHED).await?.is_none() {
         return Ok(());
@@ -99,7 +99,8 @@ async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to add users to a registry that belongs to a Festi database, which could not be attached then.
+/// Refuses to add users to a registry that belongs to a Festi database, because the database could then not
+/// be attached.
 pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
     if config.attach.is_none() && store.meta(ATTACHED).await?.is_none() {
         return Ok(());

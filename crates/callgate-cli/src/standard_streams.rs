@@ -1,7 +1,7 @@
 //! Standard input and output without a thread for each, if they are pipes or sockets.
 //!
-//! These can be polled like any other connection. Terminals and files are read by blocking threads: other
-//! processes share them, and must not find them non-blocking.
+//! These can be polled like any other connection. Terminals and files are read by blocking threads, because
+//! other processes share them and expect them to block.
 
 #[cfg(not(unix))]
 pub(crate) use tokio::io::{stdin as input, stdout as output};

@@ -25,7 +25,7 @@ use crate::source::{Refusal, Source, UpstreamKeys};
 const ENDPOINT: &str = "/jsonrpc";
 const TOOLS: &str = "/mcp/tools/list";
 const METHODS: &str = "/jsonrpc/methods";
-/// The endpoint for all tools that `jsonrpc_mcp` had before 1.4, when each tool got its own URL.
+/// The endpoint for all tools of `jsonrpc_mcp` before 1.4. Since 1.4, each tool has its own URL.
 const INVOKE: &str = "/mcp/tools/invoke";
 
 /// Names of the sources. Methods of the first are never replaced by those of the second.
@@ -138,7 +138,7 @@ async fn list(
     }
 }
 
-/// Returns the items of a page and of those after it.
+/// Returns the items of a page and of the pages after it.
 async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
     let (mut all, mut next) = (first.items, first.next_cursor);
     let target = service.target();

@@ -1,4 +1,4 @@
-//! Fuzz targets for documents of others, and the invariants that they check.
+//! Fuzz targets for untrusted documents, and the invariants that they check.
 //!
 //! `fuzz/` has the binaries; the tests run the same targets over the corpora and over variants of them.
 
@@ -23,7 +23,7 @@ pub fn manifest(text: &str) {
     let _ = manifest::overlay(text);
 }
 
-/// A source is within the limits, and each line of its report is what it looks like.
+/// Checks that a source is within the limits, and that its report contains no invisible characters.
 fn imported(mut source: Source) {
     let options = ImportOptions::default();
     source.apply_options(&options);

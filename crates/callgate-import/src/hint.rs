@@ -1,4 +1,4 @@
-//! Errors with a remedy, which is shown on a line of its own.
+//! Errors with a remedy, which is shown on a separate line.
 
 /// An error and what to do about it.
 #[derive(Debug, thiserror::Error)]

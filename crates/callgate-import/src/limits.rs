@@ -12,8 +12,8 @@ pub(crate) const MAX_METHODS: usize = 10_000;
 pub(crate) const MAX_DEFINITIONS: usize = 1000;
 /// Maximum size of a schema of a method, in bytes.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 1024 * 1024;
-/// Maximum size of all schemas that are copied for a schema of a method, in bytes. Parts of them, such as
-/// their own definitions, are not needed.
+/// Maximum size of all schemas that are copied for a schema of a method, in bytes. It is larger than that
+/// of the schema, because parts of the copies, such as their definitions, are not needed.
 pub(crate) const MAX_COPIED_BYTES: usize = 4 * MAX_SCHEMA_BYTES;
 /// Maximum size of a method or a class, in bytes.
 pub(crate) const MAX_METHOD_BYTES: usize = 4 * 1024 * 1024;

@@ -92,7 +92,7 @@ pub(crate) struct Method {
     /// Name of the tool over MCP, without the prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name: Option<String>,
-    /// The service's name of the method, if it differs from the id.
+    /// Name of the method at its service, if it differs from the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remote_name: Option<String>,
     /// First half of the key of its actions; by default the upstream.
@@ -141,7 +141,7 @@ pub(crate) enum ParamsBy {
     Name,
     /// As a list.
     Position,
-    /// As a list; as an object if the list would have a gap.
+    /// As a list, or as an object if the list would have a gap.
     Either,
     /// As a list, with null in gaps.
     PositionNull,

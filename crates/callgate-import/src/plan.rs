@@ -104,7 +104,7 @@ pub struct Plan {
     pub hidden: Vec<Refusal>,
     /// Methods that are not imported, and why.
     pub refused: Vec<Refusal>,
-    /// Style of the parameters of all methods, in place of that of the source.
+    /// Style of the parameters of all methods. It replaces the style in the source.
     params_by: Option<String>,
     unchanged: usize,
     not_selected: usize,
@@ -323,7 +323,8 @@ impl Plan {
         }
     }
 
-    /// Removes methods that the source no longer has. Methods that it has and refuses now stay.
+    /// Removes methods that the source no longer has. Methods that the source still has, but that are
+    /// refused now, stay.
     fn remove_missing(
         &mut self,
         source: &Source,
@@ -375,8 +376,8 @@ impl Plan {
         self.removed.push(row.rpc_method.clone());
     }
 
-    /// Adds classes. If all methods are on one upstream, the classes are for its methods only, since another
-    /// service may have others of these names.
+    /// Adds classes. If all methods are on one upstream, the classes apply only to its methods, because
+    /// another service may have different classes with the same names.
     fn add_types(&mut self, source: &Source, rows: &CatalogRows, written: &[ImportRow]) {
         let known: HashMap<&str, &TypeRow> =
             rows.types.iter().map(|row| (row.name.as_str(), row)).collect();

@@ -8,10 +8,10 @@ use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_ke
 /// The sections that a method needs, each with its mask as in the rows, or `CLOSED`.
 pub type RequiredSections = BTreeMap<String, String>;
 
-/// Replaces the mask of a section that the row names and that has no action.
+/// Mask of a section that the row names and that has no action.
 pub(crate) const CLOSED: &str = "closed";
 
-/// The needs of methods, by the key of their actions.
+/// The required sections of methods, by the key of their actions.
 #[derive(Debug)]
 pub struct RequiredSectionsByKey(HashMap<(String, String), RequiredSections>);
 
@@ -29,7 +29,7 @@ impl RequiredSectionsByKey {
         Self(needs)
     }
 
-    /// Returns the needs that the rows of a registry state.
+    /// Returns the required sections that the rows of a registry state.
     pub fn of_rows(rows: &CatalogRows) -> Self {
         Self::new(&rows.sections, &rows.actions)
     }

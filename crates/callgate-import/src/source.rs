@@ -20,16 +20,16 @@ pub use selection::Selection;
 
 pub(crate) use safety::declared as declared_safety;
 
-/// Options of an import that hold for every source.
+/// Options of an import from any source.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Prefix of the ids, which the names at the service do not have.
+    /// Prefix of the ids. The names at the service do not have it.
     pub prefix: String,
     /// Which methods are imported, by their names in the source.
     pub selection: Selection,
-    /// Sections that callers need, for methods of which the source names none.
+    /// Sections that callers need, for methods without sections in the source.
     pub sections: Vec<(String, RequiredMask)>,
-    /// How the parameters of its methods are sent. Without it, as an earlier import of the source was told.
+    /// How the parameters of its methods are sent; by default as set for an earlier import of the source.
     pub params_by: Option<SourceParams>,
     /// Drops the output schemas of the source.
     pub no_output_schemas: bool,
@@ -81,7 +81,8 @@ pub struct Source {
     pub refused: Vec<Refusal>,
     /// Classes that the types of methods name.
     pub types: Vec<TypeRow>,
-    /// Parts that could not be read. Nothing is removed then, since they may still have its methods.
+    /// Parts that could not be read. If there are any, no method is removed, because these parts may
+    /// contain it.
     pub unread: Vec<Refusal>,
     /// Sections, roles, users and grants of the source.
     pub(crate) access: AccessProposal,
@@ -89,7 +90,8 @@ pub struct Source {
     pub(crate) states_access: bool,
     /// Names of sources that this one replaces: methods that only they have are removed.
     pub(crate) supersedes: &'static [&'static str],
-    /// Prefixes of names of sources whose methods this one does not change, since they describe more.
+    /// Prefixes of names of sources whose methods this one does not change, because those sources describe
+    /// more.
     pub(crate) yields_to: &'static [&'static str],
     /// Keys that the configuration of the upstream should have; `None` if the source does not know where
     /// the service is.
@@ -236,9 +238,9 @@ pub struct Proposal {
     pub(crate) row: MethodRow,
     /// Sections that callers need; `None` if the source does not state them.
     pub(crate) needs: Option<Vec<(String, RequiredMask)>>,
-    /// If set, `needs` combines those of the source and of the command line.
+    /// If set, `needs` contains the sections of the source and of the command line.
     pub(crate) has_combined_needs: bool,
-    /// Columns that the source failed to describe. Those of a method that was imported before stay.
+    /// Columns that the source failed to describe. If the method was imported before, these columns stay.
     pub(crate) unknown: Vec<&'static str>,
     /// Why the method is not exposed as a tool.
     pub(crate) hidden: Option<&'static str>,
@@ -257,7 +259,7 @@ impl Proposal {
         Self { row, ..Self::default() }
     }
 
-    /// Sets a prefix before the id. Names that would be the same with another prefix follow from the id.
+    /// Sets a prefix before the id. Names that would be equal for another prefix are derived from the id.
     fn add_prefix(&mut self, prefix: &str) {
         if prefix.is_empty() {
             return;

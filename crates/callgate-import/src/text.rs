@@ -26,8 +26,8 @@ pub fn read_file(file: &Path) -> anyhow::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
 }
 
-/// Escapes control characters and invisible ones, so that the text breaks neither its line nor the terminal,
-/// and is what it looks like.
+/// Escapes control characters and invisible characters, so that the text stays on one line, cannot control
+/// the terminal, and hides nothing.
 pub fn one_line(text: &str) -> String {
     escape_invisible(text).replace('\r', "\\r").replace('\n', "\\n").replace('\t', "\\t")
 }

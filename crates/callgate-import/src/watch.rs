@@ -36,7 +36,8 @@ pub struct WatchedSource<'a> {
     pub policy: Policy,
 }
 
-/// Calls [`WatchedSource::run`]. The caller decides in which process, since a source is untrusted input.
+/// Calls [`WatchedSource::run`]. The implementation decides in which process, because a source is untrusted
+/// input.
 pub type RunImport<'a> =
     Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Option<Change>>> + Send + Sync + 'a>;
 
@@ -100,8 +101,8 @@ pub enum Event<'a> {
 }
 
 impl WatchedSource<'_> {
-    /// Reads the source. Returns the change that it would make. With all detail, the change is for people to
-    /// approve: fails if it is too long to be shown.
+    /// Reads the source. Returns the change that it would make. With [`Detail::Full`], fails if the text of
+    /// the change is too long to be shown for approval.
     pub async fn read(
         &self,
         store: &Arc<SqlStore>,
@@ -179,7 +180,7 @@ pub async fn watch(
 struct Task<'a> {
     import: RepeatedImport<'a>,
     due: Instant,
-    /// Compared with the next outcome, so that each is reported once.
+    /// The last outcome, with which the next one is compared, so that each outcome is reported once.
     last: Outcome,
 }
 

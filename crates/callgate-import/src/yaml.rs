@@ -1,7 +1,7 @@
 //! YAML documents as JSON values.
 //!
-//! Plain scalars are those of YAML 1.2: `no` and `2026-01-01` are strings. Merge keys (`<<`) of YAML 1.1 are
-//! refused, since readers of 1.2 would ignore what they add.
+//! Plain scalars are those of YAML 1.2: `no` and `2026-01-01` are strings. Merge keys (`<<`) of YAML 1.1
+//! are refused, because YAML 1.2 does not have them, and the merged members would be lost.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

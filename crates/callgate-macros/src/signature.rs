@@ -222,7 +222,8 @@ fn last_segment(ty: &Type) -> Option<&Ident> {
     segments.last().map(|segment| &segment.ident)
 }
 
-/// Rejects arguments that refer to `Self` or to type parameters of the `impl`: they are parsed outside of it.
+/// Rejects arguments that refer to `Self` or to type parameters of the `impl`, because arguments are parsed
+/// outside of the `impl`.
 pub(crate) fn reject_names_of_impl(
     signature: &Signature,
     parameters: &[String],

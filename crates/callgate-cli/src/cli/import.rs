@@ -34,7 +34,7 @@ pub(crate) enum ImportCommand {
         /// Name of the import in the configuration
         name: String,
     },
-    /// Run an import of the configuration for `callgate serve`, which names it on standard input
+    /// Run an import of the configuration; `callgate serve` names the import on standard input
     #[command(hide = true)]
     Process,
 }
@@ -43,8 +43,8 @@ pub(crate) enum ImportCommand {
 pub(crate) enum Import {
     /// From an OpenRPC document of any version
     ///
-    /// From a service, reads `rpc.discover` or the document at its URL. Reads no other documents than those
-    /// of `--reference`. Deprecated methods and notifications are imported, but are not tools.
+    /// From a service, reads `rpc.discover` or the document at its URL. Reads no further documents except
+    /// those of `--reference`. Deprecated methods and notifications are imported, but are not tools.
     #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]
     Openrpc {
         /// File, or URL of a service or a document [default: the URL of the upstream]

@@ -50,7 +50,7 @@ pub(crate) enum MethodCommand {
         /// Remove all sections: every caller may call the method
         #[arg(long, conflicts_with = "sections")]
         no_sections: bool,
-        /// Take back a change by hand: sets the column to the value of the last import; may be repeated
+        /// Undo a manual change: set this column to the value of the last import; may be repeated
         #[arg(long, value_name = "COLUMN", value_parser = reset_columns(),
             conflicts_with_all = ["sections", "no_sections"])]
         reset: Vec<String>,
@@ -94,7 +94,7 @@ pub(crate) struct MethodFields {
     /// Name of the MCP tool, without the prefix
     #[arg(long, value_name = "NAME")]
     pub(crate) tool_name: Option<String>,
-    /// Name of the method at its service; the id, if it is empty
+    /// Name of the method at its service; an empty name means the id
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
     /// How the service takes the parameters: `name`, `position`, `either` (by position, and by name if an optional one
@@ -116,7 +116,7 @@ pub(crate) struct MethodFields {
     /// Serve the method as a tool
     #[arg(long)]
     pub(crate) exposed: bool,
-    /// Pass arguments on without checking them against the schema, which clients still see
+    /// Pass arguments on without checking them against the schema; clients still see the schema
     #[arg(long, conflicts_with_all = ["checked", "annotations"])]
     pub(crate) unchecked: bool,
     /// Check arguments against the schema

@@ -92,7 +92,7 @@ pub(crate) enum SectionCommand {
         /// Title of the section [default: the name]
         #[arg(long)]
         caption: Option<String>,
-        /// Mask that Festi stores with a section; Callgate uses those of methods
+        /// Mask that Festi stores with a section; Callgate uses the masks of methods instead
         #[arg(long, default_value = "execute", hide_short_help = true, value_parser = mask())]
         mask: Mask,
     },
@@ -101,8 +101,7 @@ pub(crate) enum SectionCommand {
     List(ListArgs),
 }
 
-/// `callgate grant COMMAND`, or `callgate grant --user USER SECTION MASK` as earlier releases spelled
-/// `grant set`.
+/// `callgate grant COMMAND`. `callgate grant --user USER SECTION MASK` is a short form of `grant set`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, override_usage = "callgate grant <COMMAND>")]
 pub(crate) struct GrantArgs {

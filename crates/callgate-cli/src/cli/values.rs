@@ -82,7 +82,8 @@ pub(super) fn json(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Checks that a parameter has a name, and returns its text unchanged. A row may have only a type.
+/// Checks that a parameter has a name, and returns its text unchanged. Rows of the registry may omit the
+/// name; the command line may not.
 pub(super) fn param(text: &str) -> Result<String, String> {
     if let Some((_, name)) = text.split_once('$') {
         return match name.split_once('=').map(|(_, default)| default.trim()) {

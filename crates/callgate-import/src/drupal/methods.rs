@@ -82,7 +82,8 @@ fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String 
     own.map_or_else(|| input_schema::name(number), ToOwned::to_owned)
 }
 
-/// Returns the schema of a parameter: that of its factory, which is beside the attributes, or the declared one.
+/// Returns the schema of a parameter: the schema of its factory, which is beside the attributes, or else
+/// the declared schema.
 fn schema(param: &Value) -> Value {
     let made = param.get("schema").filter(|schema| schema.is_object());
     let declared = || attribute(param, "schema").filter(|schema| schema.is_object());

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::schema::repair_php;
 
 /// Returns the style of the parameters, and the schema with a name for each of them. PHP encodes parameters
-/// that are numbered from 0 as a list, and `required` has their numbers.
+/// that are numbered from 0 as a list, and `required` then contains their numbers.
 pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
     repair_php(&mut schema);
     let Value::Object(root) = &mut schema else { return (ParamStyle::Named, schema) };

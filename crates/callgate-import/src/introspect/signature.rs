@@ -10,8 +10,8 @@ const MAX_SIGNATURES: usize = 32;
 /// Maximum number of parameters of a signature; beyond it, the reply is ignored.
 const MAX_PARAMS: usize = 64;
 
-/// Returns the schema for signatures, each a list of types that begins with that of the result. Without
-/// signatures, any parameters are accepted.
+/// Returns the schema for signatures. A signature is a list of types, of which the first is the type of the
+/// result. Without signatures, any parameters are accepted.
 pub(super) fn input_schema(reply: Option<&Value>) -> Value {
     match reply.and_then(signatures) {
         Some(signatures) => closed(&signatures),

@@ -100,8 +100,8 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Returns the key of a referenced definition. It is in the document, or in the schema that contains the
-    /// reference: many tools embed whole schemas in documents.
+    /// Returns the key of a referenced definition. The definition is in the document, or in the schema that
+    /// contains the reference, because many tools embed whole schemas in documents.
     fn key(&mut self, reference: &str, own_root: &'a Value) -> anyhow::Result<String> {
         let pointer = pointer(reference)?;
         let (location, target, root) = match self.references.find(reference) {

@@ -38,7 +38,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the name of a method that may be invalid otherwise.
+    /// Returns the name of a method, even if the rest of it is invalid.
     pub(super) fn name(&self, method: &'a Value) -> Option<String> {
         let method = self.references.follow(method).ok()?;
         Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())

@@ -17,7 +17,7 @@ pub enum DocumentRequest {
 }
 
 impl DocumentRequest {
-    /// Returns both requests, the likelier one for a URL first.
+    /// Returns both requests. The one that is more likely to succeed for the URL is first.
     pub fn both(target: &Target) -> [Self; 2] {
         let path = target.path().to_ascii_lowercase();
         if [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end)) {

@@ -44,8 +44,8 @@ fn classes_in(ty: &TypeExpr) -> Vec<String> {
     names
 }
 
-/// Returns the properties with `JsonProperty`; if there are none, the public ones; if there are none, those of
-/// the constructor. Each has its type and its form in the registry.
+/// Returns the properties with `JsonProperty`, or else the public properties, or else those of the
+/// constructor. Each has its type and its form in the registry.
 fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;

@@ -112,8 +112,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         Ok(ty)
     }
 
-    /// Returns the parameters without a leading `Response`, and whether there is one: then the returned
-    /// value is not the result.
+    /// Returns the parameters without a leading `Response`, and whether there is one. If there is, the
+    /// returned value is not the result.
     pub(super) fn params(&mut self, method: &Method) -> Result<(Vec<Value>, bool), String> {
         let mut tags: Vec<TypedTag> = method.doc.all("param").map(TypedTag::parse).collect();
         let (mut params, mut fills_response) = (Vec::new(), false);

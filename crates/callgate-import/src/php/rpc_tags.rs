@@ -87,7 +87,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
     Ok((!sections.is_empty()).then_some(sections))
 }
 
-/// Returns names that are separated by commas; what follows without a comma is a description.
+/// Returns names that are separated by commas. Text that follows without a comma is a description.
 fn idents(tag: &str) -> Vec<&str> {
     let code = tag.lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut idents = Vec::new();

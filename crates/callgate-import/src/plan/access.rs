@@ -61,7 +61,8 @@ fn holders(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>) -
     proposal.grants.iter().filter_map(|grant| id(grant.holder)).collect()
 }
 
-/// Returns the grants on sections that a holder has no grant on. Of several for one section, the lowest.
+/// Returns the grants on sections on which a holder has no grant. Of several grants on one section, returns
+/// the lowest.
 fn missing_grants(
     proposal: &AccessProposal,
     rows: &AccessRows,

@@ -10,7 +10,7 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
 }
 
 /// Returns the columns that have one meaning together: a schema replaces parameters, and a change of one
-/// column is a change of all. Empty for columns that stand for themselves.
+/// column is a change of all. Empty for columns that are independent of others.
 pub(super) fn group(column: &str) -> &'static [&'static str] {
     const GROUPS: [&[&str]; 3] = [
         &["params", "params_types", "defaults", "input_schema"],
@@ -20,7 +20,7 @@ pub(super) fn group(column: &str) -> &'static [&'static str] {
     GROUPS.into_iter().find(|group| group.contains(&column)).unwrap_or_default()
 }
 
-/// Returns `true` for names, which stay if the source has none.
+/// Returns `true` for columns with names. A name stays if the source has none.
 pub(super) fn keeps_names(column: &MethodColumn) -> bool {
     matches!(column.name, "tool_name" | "remote_name" | "plugin" | "method")
 }

@@ -38,7 +38,7 @@ impl Merged {
 /// A method after an import.
 pub(super) struct Merged {
     pub(super) row: MethodRow,
-    /// Needs to write; `None` leaves those of the registry.
+    /// Required sections to write; `None` keeps those of the registry.
     pub(super) needs: Option<RequiredSections>,
     pub(super) written: Written,
     pub(super) changes: Vec<Difference>,
@@ -124,7 +124,7 @@ impl<'a> Registry<'a> {
         (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
-    /// Checks that no method of another upstream shares the actions and needs something else.
+    /// Checks that no method of another upstream shares the actions but requires other sections.
     fn check_actions(&self, row: &MethodRow, claimed: &RequiredSections) -> Result<(), String> {
         let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
         let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
@@ -182,8 +182,8 @@ fn merge_columns(
     (row, changes, by_hand)
 }
 
-/// Returns `true` if a person has changed a column since the last import. Parameters and results are the
-/// source's unless an import wrote them before; other values that no import wrote were set by hand.
+/// Returns `true` if a person has changed a column since the last import. Of values that no import wrote,
+/// parameters and results count as unchanged, and all others as set by hand.
 pub(super) fn is_by_hand(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
     let value =
         |name: &str| columns().find(|it| it.name == name).and_then(|it| it.get(row).as_deref());

@@ -54,7 +54,7 @@ impl ImportedMethod {
         Ok(note.map(|note| Self { written: Written::parse(&note), source: note.source }))
     }
 
-    /// Returns the overrides of a row with these needs.
+    /// Returns the overrides of a row with these required sections.
     pub fn overrides(&self, row: &MethodRow, needs: &RequiredSections) -> Vec<Override> {
         let row = normalized(row);
         let mut overrides = Vec::new();
@@ -74,7 +74,7 @@ impl ImportedMethod {
         overrides
     }
 
-    /// Takes back an override of a row. Returns the needs to write if the column is `sections`.
+    /// Undoes an override of a row. Returns the required sections to write if the column is `sections`.
     pub fn reset(
         &self,
         row: &mut MethodRow,

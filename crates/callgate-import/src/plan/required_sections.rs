@@ -10,7 +10,8 @@ use super::written::Written;
 use crate::required_sections::{CLOSED, RequiredSections, strictness, tighten};
 use crate::source::{Proposal, RequiredMask};
 
-/// Kind of source if several kinds stated the needs together. None of them may loosen the needs alone.
+/// Kind of source if several kinds of sources stated the required sections. None of them alone may remove
+/// sections or lower masks.
 const SEVERAL: &str = "several";
 
 /// Returns the first word of a source's name.
@@ -18,19 +19,19 @@ pub(super) fn kind(source: &str) -> &str {
     source.split(' ').next().unwrap_or_default()
 }
 
-/// The needs of a method after an import.
+/// The required sections of a method after an import.
 #[derive(Debug, Default)]
 pub(super) struct MergedSections {
-    /// Needs to write; `None` leaves those of the registry.
+    /// Required sections to write; `None` keeps those of the registry.
     pub(super) new: Option<RequiredSections>,
-    /// Needs as imports have written them, and the kind of source that stated them.
+    /// Required sections as imports have written them, and the kind of source that stated them.
     pub(super) written: Option<RequiredSections>,
     pub(super) written_by: Option<String>,
-    /// Why the needs differ from those of the source.
+    /// Why the required sections differ from those of the source.
     pub(super) kept: Option<KeepReason>,
 }
 
-/// Why the needs of a source are not written.
+/// Why the required sections of a source are not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepReason {
     ByHand,
@@ -39,8 +40,9 @@ pub(super) enum KeepReason {
 }
 
 impl MergedSections {
-    /// Merges the needs of a proposal with those of the registry, which are `old`; `None` for a new method.
-    /// Needs that people changed stay, and those of another kind of source are only tightened.
+    /// Merges the required sections of a proposal with those of the registry (`old`; `None` for a new
+    /// method). Sections that people changed stay. For those of another kind of source, sections are only
+    /// added and masks only raised.
     pub(super) fn new(
         proposal: &Proposal,
         row: &MethodRow,
@@ -80,8 +82,8 @@ impl MergedSections {
     }
 }
 
-/// Returns needs with masks. If the source states none, the mask of the registry stays, unless an import from
-/// the same kind of source wrote it and the method's safety demands more now.
+/// Returns required sections with masks. If the source states no mask, the mask of the registry stays,
+/// unless an import from the same kind of source wrote it and the safety of the method now requires more.
 fn with_masks(
     needs: &[(String, RequiredMask)],
     row: &MethodRow,
@@ -115,8 +117,8 @@ fn strictest(one: &RequiredSections, other: &RequiredSections) -> RequiredSectio
     all
 }
 
-/// Returns the column `sections`. It repeats the sections of the actions: if an action is lost, the method
-/// is closed and not open.
+/// Returns the column `sections`. It repeats the sections of the actions, so that a method whose action is
+/// lost is closed and not open.
 pub(super) fn section_names(needs: &RequiredSections) -> Option<String> {
     let idents: Vec<&String> = needs.keys().collect();
     (!idents.is_empty()).then(|| json!(idents).to_string())

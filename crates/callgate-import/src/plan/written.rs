@@ -18,16 +18,16 @@ pub(super) struct Written {
     /// `None` if the source did not state sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections: Option<RequiredSections>,
-    /// The kind of source that stated them; another one may have written the rest.
+    /// The kind of source that stated the sections; another kind may have written the other values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
-    /// Style of the parameters that the import was told to use for the whole source.
+    /// Style of the parameters that `--params-by` set for the whole source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source_params_by: Option<String>,
 }
 
 impl Written {
-    /// Returns the values of a proposal; `last` has those that the source failed to describe.
+    /// Returns the values of a proposal. Values that the source failed to describe are taken from `last`.
     pub(super) fn new(proposal: &Proposal, needs: MergedSections, last: Option<&Self>) -> Self {
         let mut written = Self {
             fields: BTreeMap::new(),

@@ -42,8 +42,8 @@ impl Attempts {
         Self { absent: Vec::new(), is_search: true }
     }
 
-    /// Parses a reply. Returns `None`, and records it, if the service does not have the description. Every
-    /// other failure is an error, with `reason` as its hint.
+    /// Parses a reply. If the service does not have the description, records the reason and returns `None`.
+    /// Every other failure is an error, with `reason` as its hint.
     pub(crate) fn read<T>(
         &mut self,
         service: &Target,
@@ -74,7 +74,7 @@ impl Attempts {
     }
 }
 
-/// Returns an error in one line. That of the client is short and safe.
+/// Returns an error in one line. The error of the HTTP client is short and contains no secrets.
 fn message(error: &QueryError) -> String {
     match error {
         QueryError::Rpc(error) => shortened_message(&error.to_string()),
@@ -94,7 +94,8 @@ fn is_absent(error: &QueryError) -> bool {
     }
 }
 
-/// Returns `true` if the reply is not that of a JSON-RPC service, or of one that does not answer GET.
+/// Returns `true` if the reply does not come from a JSON-RPC service, or comes from one that does not
+/// answer GET.
 fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     let (outcome, status) = match error {
         QueryError::Rpc(error) => {
@@ -115,7 +116,7 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
 }
 
 /// Returns `true` if the error says that the method is unknown. Not every service uses the standard code:
-/// aria2 uses 1, and services derived from XML-RPC their own.
+/// aria2 uses 1, and services derived from XML-RPC use other codes.
 pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
     let message = error.message.to_lowercase().replace('_', " ");
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));

@@ -1,8 +1,9 @@
 //! Guesses from a method's name and description whether it changes anything.
 //!
-//! After a wrong "read-only" a client calls without asking; after a wrong "destructive" it asks once too
-//! often. One verb of change in the name or the first sentences of the description is therefore enough for
-//! "destructive", while "read-only" needs an unambiguous verb in the place of the verb.
+//! After a wrong "read-only", a client calls without asking. After a wrong "destructive", it only asks
+//! needlessly. Therefore one verb that suggests a change, in the name or in the first sentences of the
+//! description, is enough for "destructive", while "read-only" needs an unambiguous verb at the position of
+//! the verb.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ const CHANGING: &str = "\
     toggle touch transfer trigger truncate unban unblock uninstall unlock unmount unmute unpause unpin \
     unregister unset unsubscribe update upgrade upload upsert wipe withdraw withdrawn write written wrote";
 
-/// Verbs of change that are nouns as often; they count where a sentence has its verb.
+/// Verbs of change that are also common nouns. They count only at the position of a verb.
 const CHANGING_AS_VERB: &str = "\
     advance book boot claim download forward generate issue link load mine order play post queue record \
     refresh report request rewind schedule skip stake store trade vote";

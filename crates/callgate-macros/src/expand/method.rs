@@ -34,7 +34,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// Returns `true` if an argument has other names in serde, which its schema does not declare.
+/// Returns `true` if an argument has aliases in serde, which its schema does not declare.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
     attributes.any(|attribute| attribute.to_token_stream().to_string().contains("alias"))

@@ -29,7 +29,7 @@ use crate::printer::Printer;
 use crate::{logging, registry};
 use client::ToolCall;
 
-/// Time for the connection to end. Calls are limited by the gateway.
+/// Time for the connection to end. The time limit of calls applies separately.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
 /// Time for which the bridge waits for a server that does not answer; shorter than for clients.
 const HOLD: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer
     })
 }
 
-/// Returns the arguments on one line. They are not parsed, so that the gateway checks them as given.
+/// Returns the arguments on one line. They are not parsed, so that they are checked exactly as given.
 fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
     let mut input = String::new();
     let text = if text == "-" {
@@ -103,7 +103,7 @@ fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
     Ok(RawValue::from_string(raw.get().replace(['\n', '\r'], " "))?)
 }
 
-/// Checks the caller's grants. Clients are not told why a call is denied; the operator is.
+/// Checks the caller's grants and reports the reason of a denial, which clients do not get.
 fn check_access(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()> {
     let decision = catalog.requirement(entry).decide(&caller.grants);
     if decision.is_allowed() {

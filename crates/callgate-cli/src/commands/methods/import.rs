@@ -134,7 +134,7 @@ async fn watch(
     }
 }
 
-/// Repeats the imports of the configuration in processes of their own, until the future is dropped.
+/// Repeats the imports of the configuration in separate processes, until the future is dropped.
 pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
     let imports = config.imports.iter().map(|(name, repeated)| RepeatedImport {
         name,

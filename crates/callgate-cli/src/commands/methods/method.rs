@@ -24,7 +24,7 @@ use crate::printer::Printer;
 use crate::registry;
 use access::Explained;
 
-/// Note for a method that is defined in code, of which the registry has only the changes.
+/// Note for a method that is defined in code. The registry has only the changes of it.
 const CODE_DECIDES: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Changes a method, unless it has the given properties already.
+/// Changes a method, unless it already has the given properties.
 async fn set(
     config: &Config,
     store: &Arc<SqlStore>,
@@ -112,7 +112,7 @@ async fn set(
     print_findings(config, store, id, printer).await
 }
 
-/// Checks a row that a person has written, more strictly than those of an import.
+/// Checks a row that a person has written, more strictly than a row of an import.
 fn check_row(row: &MethodRow) -> Result<()> {
     let place = || format!("method `{}`", row.rpc_method);
     let findings = check(row).with_context(place)?;
@@ -138,7 +138,7 @@ fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result
     Ok(())
 }
 
-/// Sets columns to the values of the last import. Returns the needs to write.
+/// Sets columns to the values of the last import. Returns the required sections to write.
 async fn take_back(
     store: &Arc<SqlStore>,
     row: &mut MethodRow,

@@ -1,7 +1,7 @@
 //! The service that an import reads from, and how calls to it are configured.
 //!
-//! The credentials of an upstream are sent only to the upstream's own URL. Others come from variables and
-//! files that the command line names, so that no secret is on it.
+//! The credentials of an upstream are sent only to the URL of that upstream. Other credentials come from
+//! variables and files that the command line names, so that the command line contains no secret.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ impl BasicOptions {
     }
 }
 
-/// Returns the path from the root: the printed commands are run in another directory.
+/// Returns the absolute path, because the printed commands are run in another directory.
 fn absolute(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::path::absolute(path).as_deref().unwrap_or(path).to_string_lossy().into_owned()

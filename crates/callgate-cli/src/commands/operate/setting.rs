@@ -46,7 +46,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Warns if not all tools fit on a page. Many clients read only the first one.
+/// Warns if not all tools fit on a page. Many clients read only the first page.
 async fn warn_of_pages(store: &SqlStore, size: &str, printer: &mut Printer) -> Result<()> {
     let tools = store.catalog_rows().await?.methods.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {

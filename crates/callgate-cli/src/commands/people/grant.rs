@@ -22,7 +22,7 @@ pub(crate) async fn run(config: &Config, grant: GrantArgs, printer: &mut Printer
         (Some(GrantCommand::Set(set)), _) | (None, Some(set)) => {
             set_mask(&store, &set, printer).await
         }
-        (None, None) => anyhow::bail!("name a user or a role"),
+        (None, None) => anyhow::bail!("expected `--user USER` or `--role ROLE`"),
     }
 }
 
@@ -55,7 +55,7 @@ async fn set_mask(store: &SqlStore, grant: &GrantSet, printer: &mut Printer) -> 
         (None, Some(role)) => {
             (GrantHolder::Role(store.role(role).await?.id), format!("role `{role}`"))
         }
-        (None, None) => anyhow::bail!("name a user or a role"),
+        (None, None) => anyhow::bail!("expected `--user USER` or `--role ROLE`"),
     };
     store.grant(holder, &grant.section, grant.mask).await?;
     printer.message(format_args!("{name} has {} on `{}`", grant.mask, grant.section));

@@ -86,7 +86,8 @@ fn begins_header(argument: &str) -> bool {
     argument.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' '))
 }
 
-/// Completes when the parent process exits. Standard input that other processes share does not end then.
+/// Completes when the parent process exits. If other processes share standard input, it does not end at
+/// that time.
 async fn parent_exits() {
     #[cfg(unix)]
     {

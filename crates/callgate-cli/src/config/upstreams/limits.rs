@@ -161,8 +161,8 @@ fn texts(patterns: &[impl ToString]) -> Vec<String> {
     patterns.iter().map(ToString::to_string).collect()
 }
 
-/// Returns `true` if a file is in a directory or below it. Links are followed; of a file that does not exist, the
-/// path is compared, so that a row can be checked on another machine.
+/// Returns `true` if a file is in a directory or below it. Links are followed. If the file does not exist,
+/// its path is compared, so that a row can be checked on another machine.
 fn is_below(file: &Path, directory: &Path) -> bool {
     if file.components().any(|component| component == Component::ParentDir) {
         return false;

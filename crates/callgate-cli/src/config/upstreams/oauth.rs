@@ -34,7 +34,7 @@ impl OAuthTable {
         &self.token_url
     }
 
-    /// Returns the client, whose requests go to `token_url`. That of a row does not write to files.
+    /// Returns the client, whose requests go to `token_url`. The client of a row does not write to files.
     pub(super) fn client(
         &self,
         token_url: &str,

@@ -14,7 +14,7 @@ use crate::errors::hinted;
 
 pub(super) const SOURCE: &str = "the registry";
 
-/// Prefix of variables that are keys of the configuration, which rejects unknown ones.
+/// Prefix of variables that are keys of the configuration. The configuration rejects unknown ones.
 const RESERVED: &str = "CALLGATE_";
 
 pub(crate) fn keys(row: &UpstreamRow) -> anyhow::Result<Map<String, Value>> {

@@ -1,4 +1,4 @@
-//! The client of `callgate call`: MCP over a pipe, whose other side is the gateway or the bridge.
+//! The client of `callgate call`: MCP over a pipe, whose other end is a server in this process or the bridge.
 
 use std::fmt::Display;
 

@@ -1,7 +1,7 @@
-//! Imports that a server repeats, each in a process of its own.
+//! Imports that a server repeats, each in a separate process.
 //!
-//! A source may be written to use up memory or time. Then this process is ended, and the server logs it and
-//! serves on.
+//! A source may be written to use up memory or time. The process is then ended, and the server logs this
+//! and continues.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
@@ -146,7 +146,7 @@ fn limit_memory() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the process when the server closes standard input, which it does if it ends itself.
+/// Ends the process when the server closes standard input, which also happens when the server ends.
 #[expect(clippy::exit, reason = "the import may be busy")]
 fn exit_with_server() {
     let _ = std::io::stdin().lock().read(&mut [0]);

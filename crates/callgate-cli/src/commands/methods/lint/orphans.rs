@@ -1,4 +1,4 @@
-//! Rows that refer to missing rows. The tables have no foreign keys, like Festi's.
+//! Rows that refer to missing rows. Like Festi's tables, the tables have no foreign keys.
 
 use std::collections::HashSet;
 
