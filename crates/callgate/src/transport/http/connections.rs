@@ -1,10 +1,14 @@
 //! The open connections of a server, and which of them is closed in favour of a new one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use crate::access::Principal;
@@ -21,10 +25,10 @@ const BUSY: u64 = u64::MAX;
 
 /// A limited number of connections.
 ///
-/// If all are in use, a new connection replaces one that waits for its client: for the first or next
-/// request, or for reading a reply. The server takes the address with the most connections, if it has more
-/// than the address of the new connection, and closes the one that has waited longest. Connections with a
-/// request in progress are not closed.
+/// If all are in use, a new connection replaces one that waits for the first or next request of its client. The server
+/// takes the address with the most connections, if it has more than the address of the new connection, and closes the
+/// one that has waited longest. Connections with a request in progress, or with a response that is being sent, are not
+/// closed.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -61,6 +65,8 @@ pub(super) struct Activity {
     started: Instant,
     /// Milliseconds from `started`, or [`BUSY`].
     waiting_since: AtomicU64,
+    /// Whether the client has yet to read a part of a response.
+    is_sending: AtomicBool,
 }
 
 /// A request in progress. It ends when this is dropped.
@@ -83,7 +89,8 @@ impl Connections {
 
     /// Adds the connection of the task that `spawn` starts.
     pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
-        let activity = Activity { started: self.started, waiting_since: 0.into() };
+        let (waiting_since, is_sending) = (0.into(), false.into());
+        let activity = Activity { started: self.started, waiting_since, is_sending };
         let activity = Arc::new(activity);
         activity.wait();
         let id = self.lock().insert(peer, Entry { activity: Arc::clone(&activity), task: None });
@@ -200,8 +207,73 @@ impl Activity {
     fn waiting_since(&self) -> Option<Duration> {
         match self.waiting_since.load(Ordering::Relaxed) {
             BUSY => None,
+            _ if self.is_sending.load(Ordering::Relaxed) => None,
             since => Some(Duration::from_millis(since)),
         }
+    }
+}
+
+/// A stream that records whether the client has yet to read what was written.
+#[derive(Debug)]
+pub(super) struct TrackedStream<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    is_sending: bool,
+}
+
+impl<S> TrackedStream<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
+        Self { stream, activity, is_sending: false }
+    }
+
+    fn record<T>(&mut self, written: Poll<T>) -> Poll<T> {
+        if written.is_pending() != self.is_sending {
+            self.is_sending = written.is_pending();
+            self.activity.is_sending.store(self.is_sending, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TrackedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.record(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.record(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

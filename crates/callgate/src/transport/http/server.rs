@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use super::connections::{Connections, Peer};
+use super::connections::{Connections, Peer, TrackedStream};
 use super::{HttpService, sse};
 use crate::access::Principal;
 
@@ -113,7 +113,6 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        let stream = TokioIo::new(Box::pin(stream));
         let service = self.service.clone();
         let peer = if service.is_trusted_proxy(address) {
             Peer::Proxy
@@ -123,6 +122,8 @@ impl Server {
         if self.connections.make_room(peer) {
             self.connections.add(peer, |connection| {
                 let activity = Arc::clone(connection.activity());
+                let stream = TrackedStream::new(Box::pin(stream), Arc::clone(&activity));
+                let stream = TokioIo::new(stream);
                 let each = service_fn(move |request| {
                     let in_progress = activity.request();
                     service.respond(request, Some(address)).map(move |response| {
@@ -136,6 +137,7 @@ impl Server {
             let each = service_fn(move |request| {
                 service.refuse(request, address).map(Ok::<_, Infallible>)
             });
+            let stream = TokioIo::new(Box::pin(stream));
             let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, each));
             tokio::spawn(run(serving, permit));
         }

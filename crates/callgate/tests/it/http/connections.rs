@@ -12,7 +12,10 @@ use super::*;
 const ALICE: [u8; 4] = [127, 0, 0, 2];
 const BOB: [u8; 4] = [127, 0, 0, 3];
 
-/// A server with the method `slow`, which ends when there is a permit.
+/// Length of a result that does not fit into the buffers of sockets.
+const LARGE: usize = 30_000_000;
+
+/// A server with the methods `large` and `slow`, which ends when there is a permit.
 struct Slow {
     app: App,
     permits: Arc<Semaphore>,
@@ -30,6 +33,7 @@ impl Slow {
                 Ok::<_, Error>("done")
             }
         });
+        local.method(method("large"), async |_, _: Value| Ok::<_, Error>("x".repeat(LARGE)));
         Self { app: App::with(local, options), permits }
     }
 
@@ -104,6 +108,24 @@ async fn requests_in_progress_are_kept_and_others_are_503_but_for_health() {
         let done = reply(stream).await;
         assert!(done.ends_with(r#"{"result":"done"}"#), "{done}");
     }
+}
+
+#[tokio::test]
+async fn a_response_that_is_being_sent_is_not_cut_off() {
+    let (server, _) = Slow::new(options(|_| {})).listen(2).await;
+    let call = r#"{"name":"large","arguments":{}}"#;
+    let mut large = [send(ALICE, server, CALL, call).await, send(ALICE, server, CALL, call).await];
+    for stream in &mut large {
+        stream.read_u8().await.unwrap();
+    }
+    let refused = reply(send(BOB, server, LIST, "").await).await;
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    for stream in large {
+        let whole = reply(stream).await;
+        assert_eq!(whole.matches('x').count(), LARGE);
+    }
+    let listed = reply(send(BOB, server, LIST, "").await).await;
+    assert!(listed.starts_with("HTTP/1.1 200 "), "{listed}");
 }
 
 #[tokio::test]
