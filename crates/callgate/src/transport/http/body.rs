@@ -10,9 +10,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 
 use super::HttpOptions;
 use super::error::HttpError;
@@ -55,24 +55,20 @@ impl RequestBody {
             return Err(HttpError::BodyTooLarge { limit });
         }
         self.awaits_continue = false;
-        let mut read = pin!(Limited::new(&mut self.body, limit).collect());
-        // Most bodies have arrived already and need no timer.
-        let there = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
-        let read = match there {
-            Poll::Ready(read) => Ok(read),
-            Poll::Pending => tokio::time::timeout(options.body_timeout, read).await,
+        let read = {
+            let mut read = pin!(collect(&mut self.body, limit));
+            // Most bodies have arrived already and need no timer.
+            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+                Poll::Ready(read) => read,
+                Poll::Pending => tokio::time::timeout(options.body_timeout, read)
+                    .await
+                    .unwrap_or(Err(HttpError::BodyTooSlow)),
+            }
         };
-        match read {
-            Ok(Ok(collected)) => {
-                self.body = Body::empty();
-                Ok(collected.to_bytes())
-            }
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                Err(HttpError::BodyTooLarge { limit })
-            }
-            Ok(Err(_)) => Err(HttpError::BodyBroken),
-            Err(_) => Err(HttpError::BodyTooSlow),
+        if read.is_ok() {
+            self.body = Body::empty();
         }
+        read
     }
 
     /// Reads a body of up to [`MAX_REFUSED_BYTES`] that arrives within [`REFUSED_TIMEOUT`], to find the id of a request
@@ -81,10 +77,10 @@ impl RequestBody {
         if self.awaits_continue {
             return None;
         }
-        let read = Limited::new(&mut self.body, MAX_REFUSED_BYTES).collect();
+        let read = collect(&mut self.body, MAX_REFUSED_BYTES);
         let body = tokio::time::timeout(REFUSED_TIMEOUT, read).await.ok()?.ok()?;
         self.body = Body::empty();
-        Some(body.to_bytes())
+        Some(body)
     }
 
     /// Returns `true` if the client may be sending a part of the body that was not read.
@@ -110,6 +106,25 @@ impl RequestBody {
             drop(share);
         });
     }
+}
+
+/// Reads a body of at most `limit` bytes. The frames of a body are joined as they arrive, since each of them has a
+/// cost of its own, also one of a single byte.
+async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, HttpError> {
+    let (mut first, mut joined) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| HttpError::BodyBroken)?.into_data() else { continue };
+        if first.len() + joined.len() + data.len() > limit {
+            return Err(HttpError::BodyTooLarge { limit });
+        }
+        if first.is_empty() && joined.is_empty() {
+            first = data;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut first));
+            joined.extend_from_slice(&data);
+        }
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
 }
 
 /// Returns the body of a JSON-RPC request as text.
@@ -151,5 +166,33 @@ impl http_body::Body for Slices {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn body(frames: usize, frame: &'static [u8]) -> Body {
+        let frames = std::iter::repeat_n(Bytes::from_static(frame), frames);
+        Body::from_stream(stream::iter(frames.map(Ok::<_, Infallible>)))
+    }
+
+    #[tokio::test]
+    async fn frames_are_joined_up_to_the_limit() {
+        assert_eq!(collect(&mut body(0, b""), 4).await.unwrap(), "");
+        assert_eq!(collect(&mut body(4, b"a"), 4).await.unwrap(), "aaaa");
+        assert_eq!(collect(&mut body(2, b""), 0).await.unwrap(), "");
+        let refused = collect(&mut body(5, b"a"), 4).await;
+        assert!(matches!(refused, Err(HttpError::BodyTooLarge { limit: 4 })));
+    }
+
+    #[tokio::test]
+    async fn a_single_frame_is_not_copied() {
+        let frame: &'static [u8] = b"{\"jsonrpc\":\"2.0\"}";
+        let read = collect(&mut body(1, frame), 100).await.unwrap();
+        assert_eq!(read.as_ptr(), frame.as_ptr());
     }
 }
