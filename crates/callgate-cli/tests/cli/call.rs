@@ -149,7 +149,9 @@ fn a_running_server_can_be_called() {
     insta::assert_debug_snapshot!(talks);
     dir.ok(&["setting", "set", "mcp_tools_prefix", "SHOP"]);
     server.until("the prefix counts", |_| call("", &["SHOP__pet_name"]).stdout() == "Rex\n");
-    assert_eq!(call("", &["pet.name"]).stdout(), "Rex\n");
+    // Another tool may end with the name of this one.
+    let (_, told) = call("", &["pet.name"]).failure();
+    assert!(told.contains("did you mean `SHOP__pet_name`?"), "{told}");
     let told = ["http://127.0.0.1:9/mcp", &format!("http://{}/nothing", server.address())]
         .map(|url| elsewhere.call(&["pet_name", "--url", url]).failure().1);
     insta::assert_snapshot!(told.concat().replace(&server.address().to_string(), "[address]"), @"

@@ -84,7 +84,7 @@ impl ToolCall<'_> {
             return Ok(called);
         }
         let Some(name) = name_of_id(self.name, &names) else {
-            let hint = match nearest(self.name, &names) {
+            let hint = match suggested(self.name, &names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None if names.is_empty() => "the server lists no tools for this caller".to_owned(),
                 None => format!(
@@ -106,16 +106,23 @@ impl ToolCall<'_> {
     }
 }
 
-/// Returns the tool that Callgate derives from the id of a method, with any prefix.
+/// Returns the tool that Callgate derives from the id of a method.
 fn name_of_id<'a>(id: &str, names: &'a [String]) -> Option<&'a str> {
-    let derived =
-        tool_names(&Prefix::default(), &[NameRequest { id, preferred: None }], []).pop()?;
-    let derived = derived.ok()?;
-    let is_it = |name: &&String| {
-        let prefix = name.strip_suffix(derived.as_str());
-        prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with("__"))
-    };
-    names.iter().find(is_it).map(String::as_str)
+    let derived = derived_name(id)?;
+    names.iter().map(String::as_str).find(|name| *name == derived)
+}
+
+/// Returns the tool that was probably meant: one with a prefix before the name, or the nearest name.
+fn suggested<'a>(id: &str, names: &'a [String]) -> Option<&'a String> {
+    let end = derived_name(id).map(|name| format!("__{name}"));
+    let with_prefix = end.and_then(|end| names.iter().find(|name| name.ends_with(&end)));
+    with_prefix.or_else(|| nearest(id, names))
+}
+
+fn derived_name(id: &str) -> Option<String> {
+    let requests = [NameRequest { id, preferred: None }];
+    let name = tool_names(&Prefix::default(), &requests, []).pop()?.ok()?;
+    Some(name.to_string())
 }
 
 fn line(id: u8, method: &str, params: impl Display) -> String {
