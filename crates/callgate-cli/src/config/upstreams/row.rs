@@ -5,9 +5,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use callgate::upstream::Upstream;
 use callgate_registry::{UpstreamFactory, UpstreamRow};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::secrets::Secrets;
+use super::secrets::{ExternalValue, Secrets};
 use super::table::{UpstreamTable, without_query};
 use super::{ForwardFactory, RowLimits};
 use crate::errors::hinted;
@@ -103,5 +104,28 @@ fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
 }
 
 fn is_external(value: &Value) -> bool {
-    value.get("env").or(value.get("file")).is_some()
+    ExternalValue::deserialize(value).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keys(value: Value) -> Map<String, Value> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn an_inline_value_with_a_key_env_is_hidden() {
+        let inline = json!({"env": "production", "password": "s3cret"});
+        let external = json!({"env": "PASSWORD"});
+        let login = keys(json!({"login": {"params": {"a": inline, "b": external}}}));
+        assert!(has_secret(&mut login.clone()));
+        let expected = json!({"login": {"params": {"a": "…", "b": external}}});
+        assert_eq!(shown(login), expected);
+        let external = json!({"login": {"params": {"b": external}}});
+        assert!(!has_secret(&mut keys(external)));
+    }
 }
