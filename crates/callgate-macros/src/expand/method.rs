@@ -1,6 +1,6 @@
 //! `#[method]`
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, format_ident, quote};
 
 use super::{Item, default_value, json_name};
@@ -37,7 +37,15 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
 /// Returns `true` if an argument has aliases in serde, which its schema does not declare.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
-    attributes.any(|attribute| attribute.to_token_stream().to_string().contains("alias"))
+    attributes.any(|attribute| has_word(attribute.to_token_stream(), "alias"))
+}
+
+fn has_word(tokens: TokenStream, word: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => has_word(group.stream(), word),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// Returns a type with the arguments as fields, for serde and schemars.

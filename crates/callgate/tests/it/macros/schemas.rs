@@ -224,6 +224,18 @@ async fn defaults_are_computed_for_each_call() {
 }
 
 #[tokio::test]
+async fn only_an_alias_turns_off_the_check_of_unknown_arguments() {
+    #[method(read_only)]
+    fn renamed(#[serde(rename = "alias_id")] id: u8) -> u8 {
+        id
+    }
+    let gateway = Callgate::builder().methods(methods![renamed]).build().unwrap();
+    let nobody = gateway.as_caller(anonymous());
+    assert_eq!(nobody.call("renamed", json!({"alias_id": 1})).await.unwrap(), 1);
+    assert!(nobody.call("renamed", json!({"alias_id": 1, "other": 2})).await.is_err());
+}
+
+#[tokio::test]
 async fn bounds_of_integers_are_checked() {
     #[method(read_only)]
     fn small(n: i32, m: u64) -> i64 {
