@@ -118,7 +118,8 @@ async fn try_migrate(
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
     let database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
-    let mut look = database.begin(Purpose::Migrate).await?;
+    // Without the lock, which a long import of another process may hold.
+    let mut look = database.begin(Purpose::Read).await?;
     let found = find_place(&mut look, dialect, tables).await?;
     if found.version == NEWEST {
         return Ok((found.tables, Vec::new()));

@@ -1,9 +1,14 @@
 //! What is SQLite's own: columns that hold anything, and files.
 
+use std::time::Duration;
+
 use callgate::Mask;
 use callgate_registry::{
     DatabaseErrorKind, DatabaseOptions, DatabaseUrl, OpenError, SqlStore, Store as _, access,
 };
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Connection as _, SqliteConnection};
 
 use crate::contract::catalog;
 use crate::contract::copy::copied;
@@ -50,6 +55,18 @@ async fn a_missing_and_a_foreign_file_are_told_apart() {
     let error = open(&text).await;
     assert_eq!(error.to_string(), "file is not a database");
     assert!(error.database().unwrap().advice().is_some());
+}
+
+#[tokio::test]
+async fn a_current_registry_is_opened_while_another_process_writes() {
+    let registry = Kind::Sqlite.registry().await;
+    let options = SqliteConnectOptions::new().filename(registry.place.url.path().unwrap());
+    let mut writer = SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
+    let options =
+        DatabaseOptions { statement_timeout: Duration::from_millis(100), ..Default::default() };
+    let opened = SqlStore::migrate(&registry.place.url, &options, None).await;
+    assert!(opened.is_ok_and(|(_, applied)| applied.is_empty()));
 }
 
 #[tokio::test]
