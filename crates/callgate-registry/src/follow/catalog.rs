@@ -1,7 +1,8 @@
 //! Builds the catalog of a gateway.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use callgate::catalog::{Catalog, Entry};
@@ -33,6 +34,27 @@ pub(super) struct CatalogSource {
     pub(super) exposure: Exposure,
     pub(super) open_methods: Option<OpenMethods>,
     pub(super) tracker: Arc<HealthTracker>,
+    pub(super) builds: Arc<Builds>,
+}
+
+/// Numbers the builds. A build on a blocking thread cannot be aborted, and must not replace the catalog of a later one.
+#[derive(Debug, Default)]
+pub(super) struct Builds {
+    begun: AtomicU64,
+    installing: Mutex<()>,
+}
+
+impl Builds {
+    /// Returns the number of a new build.
+    fn begin(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Runs `install`, after those that are running, unless a later build has begun.
+    fn if_latest<T: Default>(&self, build: u64, install: impl FnOnce() -> T) -> T {
+        let _installing = self.installing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.begun.load(Ordering::Acquire) == build { install() } else { T::default() }
+    }
 }
 
 /// Result of building a catalog.
@@ -47,6 +69,7 @@ impl CatalogSource {
     /// Reads the rows and replaces the catalog.
     pub(super) async fn build(&self) -> Result<BuiltCatalog> {
         let started = Instant::now();
+        let build = self.builds.begin();
         self.tracker.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
         let read = started.elapsed();
@@ -55,7 +78,9 @@ impl CatalogSource {
         // On a blocking thread, since a large catalog takes a second. A `JoinSet` aborts it when this future is
         // dropped.
         let mut assembling = JoinSet::new();
-        assembling.spawn_blocking(move || source.install(&rows, started, read));
+        assembling.spawn_blocking(move || {
+            source.builds.if_latest(build, || source.install(&rows, started, read))
+        });
         let new_names = match assembling.join_next().await {
             Some(Ok(new_names)) => new_names,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -154,4 +179,19 @@ fn problems(catalog: &Catalog) -> BTreeSet<String> {
         _ => None,
     });
     quarantined.chain(closed).chain(unconfigured).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_build_installs_nothing_after_a_later_one_began() {
+        let builds = Builds::default();
+        let first = builds.begin();
+        assert!(builds.if_latest(first, || true));
+        let second = builds.begin();
+        assert!(!builds.if_latest(first, || true));
+        assert!(builds.if_latest(second, || true));
+    }
 }

@@ -92,6 +92,7 @@ impl Follower {
                 .open_methods
                 .or_else(|| gateway.requires_auth().then_some(OpenMethods::Refuse)),
             tracker: Arc::clone(authenticator.tracker()),
+            builds: Arc::default(),
         };
         let now = Instant::now();
         Self {
