@@ -57,7 +57,6 @@ impl TaskAction {
     async fn run(self, mcp: &Arc<Mcp>, id: &str, user: Option<i64>) -> Result<ActionResult, Error> {
         let Some(tasks) = &mcp.tasks else { return Ok(ActionResult::NotFound) };
         let Some(task) = tasks.find(id, user).await? else { return Ok(ActionResult::NotFound) };
-        let is_finished = task.status.is_finished();
         match (self, tasks.running(id)) {
             (Self::Get, Some(running)) => {
                 let mut state = running.state.lock().await;
@@ -74,8 +73,14 @@ impl TaskAction {
                 tokio::spawn(async move { action.change(&mcp, &running).await }).await??;
                 Ok(ActionResult::Acknowledged)
             }
-            (_, None) if is_finished => Ok(ActionResult::Acknowledged),
-            (_, None) => Err(Error::tool("the task runs on another server, or was interrupted")),
+            (_, None) => {
+                // It may have ended since it was found.
+                let task = tasks.find(id, user).await?;
+                if task.is_none_or(|task| task.status.is_finished()) {
+                    return Ok(ActionResult::Acknowledged);
+                }
+                Err(Error::tool("the task runs on another server, or was interrupted"))
+            }
         }
     }
 
