@@ -79,6 +79,9 @@ fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
         StoreError::AlreadyExists { entity: Entity::Method, .. } => {
             "change it with `callgate method set`"
         }
+        StoreError::SharedActions { .. } => {
+            "remove one of the methods, or give one of the rows in `rpc_methods` another `plugin` or `method`"
+        }
         StoreError::AlreadyExists { .. } => return None,
     };
     Some(hint.into())

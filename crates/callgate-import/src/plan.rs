@@ -6,6 +6,7 @@ mod merge;
 mod required_sections;
 mod overrides;
 mod report;
+mod shared;
 mod written;
 
 use std::borrow::Cow;
@@ -24,6 +25,7 @@ use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams};
 use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
 use required_sections::{kind, masks};
+use shared::share_actions;
 use written::Written;
 
 pub use overrides::{ImportedMethod, Override};
@@ -168,6 +170,7 @@ impl Plan {
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
+        let mut merged: Vec<(Cow<'_, Proposal>, Merged)> = Vec::new();
         let mut seen: HashMap<String, &str> = HashMap::new();
         for proposal in &source.methods {
             let id = proposal.row.rpc_method.as_str();
@@ -179,13 +182,18 @@ impl Plan {
                 // The id was not in `seen` before.
                 first if std::ptr::eq(first, id) => {
                     let proposal = plan.in_style(proposal);
-                    plan.propose(source, &proposal, &registry, options);
+                    let method = plan.merge(source, &proposal, &registry);
+                    merged.extend(method.map(|method| (proposal, method)));
                 }
                 first if first == id => {
                     plan.refuse(id, "another method of the source has the same name".to_owned());
                 }
                 first => plan.refuse(id, case_conflict(first)),
             }
+        }
+        plan.notes.extend(share_actions(merged.iter_mut().map(|(_, it)| it), &registry));
+        for (proposal, method) in merged {
+            plan.propose(source, &proposal, method, &registry, options);
         }
         if source.unread.is_empty() {
             plan.remove_missing(source, &registry, options);
@@ -260,28 +268,38 @@ impl Plan {
         proposal
     }
 
-    /// Plans the import of one method.
-    fn propose(
+    /// Merges a proposal with the registry, or reports why it is not imported.
+    fn merge(
         &mut self,
         source: &Source,
         proposal: &Proposal,
         registry: &Registry<'_>,
-        options: &ImportOptions,
-    ) {
-        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
-        let row = registry.methods.get(id).filter(|row| row.upstream_name() == upstream);
-        let last = registry.written.get(&(upstream, id)).copied().filter(|_| row.is_some());
+    ) -> Option<Merged> {
+        let id = proposal.row.rpc_method.as_str();
+        let last = registry.last(proposal);
         let is_stronger = |last: &&ImportRow| {
             source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
         };
         if let Some(last) = last.filter(is_stronger) {
             let reason = format!("all columns, since {} describes more", last.source);
-            return self.kept.push(Refusal::new(id, reason));
+            self.kept.push(Refusal::new(id, reason));
+            return None;
         }
-        let mut merged = match registry.merge(source, proposal, last) {
-            Ok(merged) => merged,
-            Err(reason) => return self.refuse(id, reason),
-        };
+        let merged = registry.merge(source, proposal, last);
+        merged.map_err(|reason| self.refuse(id, reason)).ok()
+    }
+
+    /// Plans the import of one method.
+    fn propose(
+        &mut self,
+        source: &Source,
+        proposal: &Proposal,
+        mut merged: Merged,
+        registry: &Registry<'_>,
+        options: &ImportOptions,
+    ) {
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        let (is_new, last) = (merged.row.id == 0, registry.last(proposal));
         if let (Some(safety), true) = merged.row.safety_or_guess() {
             let text = merged.row.description.as_deref().and_then(|text| text.lines().next());
             let description = text.unwrap_or_default().to_owned();
@@ -300,7 +318,7 @@ impl Plan {
         }
         merged.written.source_params_by.clone_from(&self.params_by);
         let note = merged.written.to_row(upstream, id, &source.name);
-        if row.is_some() && merged.changes.is_empty() {
+        if !is_new && merged.changes.is_empty() {
             self.unchanged += 1;
             // Importing an exported manifest does not make it the source of the methods.
             let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
@@ -315,11 +333,11 @@ impl Plan {
             needs: needs.as_ref().map(masks),
             note,
         });
-        if row.is_some() {
-            self.changed.push(Changed { id: id.to_owned(), fields: changes });
-        } else {
+        if is_new {
             let needs = needs.unwrap_or_default();
             self.added.push(Added { row: new, needs });
+        } else {
+            self.changed.push(Changed { id: id.to_owned(), fields: changes });
         }
     }
 

@@ -34,9 +34,14 @@ impl RequiredSectionsByKey {
         Self::new(&rows.sections, &rows.actions)
     }
 
+    /// Returns the sections and masks of actions.
+    pub(crate) fn of_key(&self, key: &(String, String)) -> RequiredSections {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+
     /// Returns the sections and masks that a method requires.
     pub fn of(&self, row: &MethodRow) -> RequiredSections {
-        let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
+        let mut needs = self.of_key(&row.action_key());
         // An invalid list closes the method.
         let invalid = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
         for ident in row.section_names().unwrap_or_else(|_| invalid()) {

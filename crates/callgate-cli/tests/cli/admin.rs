@@ -45,6 +45,44 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
 }
 
 #[test]
+fn a_method_does_not_change_the_sections_of_another() {
+    let dir = registry();
+    dir.ok(&["section", "add", "a"]);
+    dir.ok(&["method", "add", "pay.run", "--section", "a:execute"]);
+    let refused = |arguments: &[&str]| {
+        let (status, said) = dir.run(arguments).failure();
+        assert_eq!(status, 1);
+        let other = "has the same plugin `default` and function";
+        assert!(said.contains(other) && said.contains("hint: remove one"), "{said}");
+    };
+    refused(&["method", "add", "Pay.Run", "--section", "a:read"]);
+    dir.ok(&["method", "add", "Pay.Run", "--section", "a:execute"]);
+    refused(&["method", "set", "Pay.Run", "--section", "a:read"]);
+    refused(&["method", "set", "Pay.Run", "--no-sections"]);
+    dir.ok(&["method", "set", "Pay.Run", "--section", "a:execute", "--title", "Pay"]);
+    for id in ["pay.run", "Pay.Run"] {
+        let shown = dir.ok(&["method", "show", id]);
+        assert!(shown.contains("section `a` needs execute"), "{shown}");
+    }
+    dir.ok(&["method", "remove", "Pay.Run"]);
+    dir.ok(&["method", "set", "pay.run", "--section", "a:read"]);
+}
+
+#[test]
+fn of_several_masks_for_a_section_the_strictest_applies() {
+    let dir = registry();
+    dir.ok(&["section", "add", "a"]);
+    let twice = ["--section", "a:execute", "--section", "a:read"];
+    dir.ok(&[&["method", "add", "pay.run"], &twice[..]].concat());
+    dir.ok(&["method", "add", "pay.list", "--section", "a:read"]);
+    dir.ok(&[&["method", "set", "pay.list"], &twice[..]].concat());
+    for id in ["pay.run", "pay.list"] {
+        let shown = dir.ok(&["method", "show", id]);
+        assert!(shown.contains("section `a` needs execute"), "{shown}");
+    }
+}
+
+#[test]
 fn earlier_spellings_of_commands_still_work() {
     let dir = registry();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);

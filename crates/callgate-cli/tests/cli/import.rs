@@ -11,6 +11,7 @@ mod prefix;
 mod real;
 mod running;
 mod safety;
+mod shared_actions;
 mod smallest_calls;
 
 use serde_json::{Value, json};

@@ -18,8 +18,8 @@ pub(super) struct Registry<'a> {
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
     /// By upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
-    needs: RequiredSectionsByKey,
-    by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
+    pub(super) needs: RequiredSectionsByKey,
+    pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids, by the id in lower case.
     in_lower_case: HashMap<String, &'a str>,
 }
@@ -40,6 +40,8 @@ pub(super) struct Merged {
     pub(super) row: MethodRow,
     /// Required sections to write; `None` keeps those of the registry.
     pub(super) needs: Option<RequiredSections>,
+    /// Required sections before the import; `None` for a new method.
+    pub(super) old_needs: Option<RequiredSections>,
     pub(super) written: Written,
     pub(super) changes: Vec<Difference>,
     /// Columns that differ from the source, and why.
@@ -64,6 +66,13 @@ impl<'a> Registry<'a> {
         let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
         registry.written.extend(written.iter().map(|row| (key(row), row)));
         registry
+    }
+
+    /// Returns the note of the last import of a proposed method.
+    pub(super) fn last(&self, proposal: &Proposal) -> Option<&'a ImportRow> {
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        self.methods.get(id).filter(|row| row.upstream_name() == upstream)?;
+        self.written.get(&(upstream, id)).copied()
     }
 
     /// Merges a proposal with the registry's row, or returns why it is refused. `last` is the note of the
@@ -112,6 +121,7 @@ impl<'a> Registry<'a> {
         Ok(Merged {
             row,
             needs: needs.new.clone(),
+            old_needs: old,
             written: Written::new(proposal, needs, last.as_ref()),
             changes,
             kept: by_hand.into_iter().chain(another).collect(),

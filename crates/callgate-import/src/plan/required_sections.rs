@@ -109,7 +109,7 @@ fn with_masks(
     all
 }
 
-fn strictest(one: &RequiredSections, other: &RequiredSections) -> RequiredSections {
+pub(super) fn strictest(one: &RequiredSections, other: &RequiredSections) -> RequiredSections {
     let mut all = one.clone();
     for (ident, mask) in other {
         tighten(&mut all, ident, mask);

@@ -20,6 +20,8 @@ use crate::db::database::{Dialect, LAST_SECOND, Value};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UpsertValue<'a> {
     Value(Value<'a>),
+    /// The higher of this value and the one in the row.
+    Highest(Value<'a>),
     /// Current time of the database.
     Now,
 }
@@ -33,15 +35,26 @@ impl<'a, T: Into<Value<'a>>> From<T> for UpsertValue<'a> {
 impl<'a> UpsertValue<'a> {
     pub(crate) fn value(&self) -> Option<Value<'a>> {
         match self {
-            Self::Value(value) => Some(*value),
+            Self::Value(value) | Self::Highest(value) => Some(*value),
             Self::Now => None,
         }
     }
 
     fn template(&self) -> &'static str {
         match self {
-            Self::Value(value) => placeholder(value),
+            Self::Value(value) | Self::Highest(value) => placeholder(value),
             Self::Now => "{now}",
+        }
+    }
+
+    /// Returns the assignment of an update to a column, whose value in the row is `old`. `new` is used twice if the
+    /// higher value is kept.
+    fn assignment(&self, name: &str, old: &str, new: &str) -> String {
+        match self {
+            Self::Highest(_) => {
+                format!("{name} = CASE WHEN {new} > {old} THEN {new} ELSE {old} END")
+            }
+            Self::Value(_) | Self::Now => format!("{name} = {new}"),
         }
     }
 }
@@ -81,13 +94,16 @@ impl<'a> Upsert<'a> {
 
     /// Returns the template of an `UPDATE` with the values of [`Self::update_values`].
     pub(crate) fn update(&self) -> String {
-        let set = self.columns.iter().map(|(name, put)| format!("{name} = {}", put.template()));
+        let set = self.columns.iter().map(|(name, put)| put.assignment(name, name, put.template()));
         let set = set.collect::<Vec<_>>().join(", ");
         format!("UPDATE {} SET {set} WHERE {}", self.table, self.is_it())
     }
 
     pub(crate) fn update_values(&self) -> Vec<Value<'a>> {
-        let columns = self.columns.iter().filter_map(|(_, put)| put.value());
+        let columns = self.columns.iter().flat_map(|(_, put)| {
+            let again = put.value().filter(|_| matches!(put, UpsertValue::Highest(_)));
+            put.value().into_iter().chain(again)
+        });
         columns.chain(self.keys.iter().map(|(_, value)| *value)).collect()
     }
 
@@ -104,16 +120,20 @@ impl<'a> Upsert<'a> {
     /// Returns the template of an upsert of several rows with different keys, or `None` if the dialect has none.
     /// Its values are those of an insert.
     pub(crate) fn in_one(&self, count: usize, dialect: Dialect) -> Option<String> {
-        let names = self.columns.iter().map(|(name, _)| name);
+        let set = |new: fn(&str) -> String| {
+            let columns = self.columns.iter().map(|(name, put)| {
+                put.assignment(name, &format!("{}.{name}", self.table), &new(name))
+            });
+            columns.collect::<Vec<_>>().join(", ")
+        };
         let tail = match dialect {
             Dialect::Sqlite | Dialect::Postgres => {
                 let keys: Vec<_> = self.keys.iter().map(|(name, _)| *name).collect();
-                let set: Vec<_> = names.map(|name| format!("{name} = excluded.{name}")).collect();
-                format!("ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", "))
+                let set = set(|name| format!("excluded.{name}"));
+                format!("ON CONFLICT ({}) DO UPDATE SET {set}", keys.join(", "))
             }
             Dialect::MySql => {
-                let set: Vec<_> = names.map(|name| format!("{name} = VALUES({name})")).collect();
-                format!("ON DUPLICATE KEY UPDATE {}", set.join(", "))
+                format!("ON DUPLICATE KEY UPDATE {}", set(|name| format!("VALUES({name})")))
             }
             // SQL Server's `MERGE` is not atomic without further locks.
             Dialect::SqlServer => return None,
@@ -356,7 +376,12 @@ mod tests {
         let row = Upsert {
             table: "t",
             keys: &[("a", 1.into()), ("b", "2".into())],
-            columns: &[("c", "3".into()), ("d", UpsertValue::Now), ("e", Value::time(4).into())],
+            columns: &[
+                ("c", "3".into()),
+                ("d", UpsertValue::Now),
+                ("e", Value::time(4).into()),
+                ("g", UpsertValue::Highest(6.into())),
+            ],
             once: &[("f", "5".into())],
         };
         let written = ALL.map(|dialect| match row.in_one(2, dialect) {
@@ -364,8 +389,8 @@ mod tests {
             None => [row.look(), row.update(), row.insert()].map(|one| dialect.expand(&one)).into(),
         });
         insta::assert_debug_snapshot!(written);
-        assert_eq!(row.insert_values().len(), 5);
-        assert_eq!(row.update_values().len(), 4);
+        assert_eq!(row.insert_values().len(), 6);
+        assert_eq!(row.update_values().len(), 6);
     }
 
     #[test]

@@ -14,13 +14,16 @@ use crate::store::{Entity, Result};
 use crate::store::{NewToken, Store as _};
 
 impl SqlStore {
-    /// Adds a method with its required sections.
+    /// Adds a method with its required sections. Fails if another method has the same actions, and they differ.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         self.check(Change::AddMethod(&row.rpc_method)).await?;
         self.ensure_needed(needs).await?;
         let mut work = self.begin(Purpose::Write).await?;
         if work.has_method(&row.rpc_method).await? {
             return Err(Entity::Method.already_exists(&row.rpc_method));
+        }
+        if !needs.is_empty() {
+            work.check_own_actions(row, needs).await?;
         }
         work.insert_method(row, needs).await?;
         work.commit().await
@@ -41,7 +44,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Updates a method and, if given, its required sections.
+    /// Updates a method and, if given, its required sections. Fails if that changes another method's sections.
     pub async fn update_method(
         &self,
         row: &MethodRow,
@@ -52,6 +55,9 @@ impl SqlStore {
         }
         self.ensure_needed(needs.unwrap_or_default()).await?;
         let mut work = self.begin(Purpose::Write).await?;
+        if let Some(needs) = needs {
+            work.check_own_actions(row, needs).await?;
+        }
         work.rewrite_method(row, needs).await?;
         work.commit().await
     }

@@ -35,6 +35,18 @@ pub enum StoreError {
         /// Name of the row.
         name: String,
     },
+    /// Another method has the same actions, so that its required sections would change.
+    #[error(
+        "method `{other}` has the same plugin `{plugin}` and function `{method}`, and its sections would change too"
+    )]
+    SharedActions {
+        /// Id of the other method.
+        other: String,
+        /// Plugin of both, ignoring case.
+        plugin: String,
+        /// Function of both, ignoring case.
+        method: String,
+    },
     /// Another program changed the registry during the operation.
     #[error("the registry was changed by another program")]
     Conflict,

@@ -159,6 +159,6 @@ impl StoreTransaction<'_> {
 }
 
 /// Binds a number. Other text is bound unchanged, so that the database stores or refuses it.
-fn number(text: &str) -> Value<'_> {
+pub(super) fn number(text: &str) -> Value<'_> {
     text.trim().parse::<i64>().map_or(text.into(), Value::from)
 }

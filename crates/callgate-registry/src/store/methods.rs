@@ -1,16 +1,17 @@
 //! Methods and the actions that protect them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use callgate::Mask;
 
+use super::import::number;
 use super::load::methods;
 use super::{StoreTransaction, read};
 use crate::db::column::Kind;
 use crate::db::database::{Dialect, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
 use crate::rows::{MethodRow, action_key};
-use crate::store::{Entity, Result};
+use crate::store::{Entity, Result, StoreError};
 
 /// Returns the values of a row, in the order of [`MethodRow::column_names`].
 fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
@@ -35,6 +36,19 @@ fn exposed(row: &MethodRow) -> Value<'_> {
 
 /// Required sections and masks of a method.
 type RequiredSections<'a> = &'a [(String, Mask)];
+
+/// Columns of a row of actions.
+struct Action {
+    id: i64,
+    id_section: i64,
+    mask: String,
+    comment: Option<String>,
+}
+
+/// Returns the columns that identify an action.
+fn action_columns<'a>(plugin: &'a str, method: &'a str, section: i64) -> [(&'a str, Value<'a>); 3] {
+    [("plugin", plugin.into()), ("method", method.into()), ("id_section", section.into())]
+}
 
 impl StoreTransaction<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
@@ -125,10 +139,11 @@ impl StoreTransaction<'_> {
         Ok(mine.len() as u64)
     }
 
-    /// Adds actions. Existing ones stay, since they may protect another id of the same method.
+    /// Adds actions. Existing ones stay, since they may protect another id of the same method. Of several masks for
+    /// a section, the highest applies.
     async fn add_actions(&mut self, methods: &[(&MethodRow, RequiredSections<'_>)]) -> Result<()> {
         let mut sections = HashMap::new();
-        let mut actions: Vec<((&str, &str, i64), Mask)> = Vec::new();
+        let mut masks: BTreeMap<(&str, &str, i64), i64> = BTreeMap::new();
         for (row, needs) in methods {
             let (plugin, method) = row.permission_key();
             for (section, mask) in *needs {
@@ -137,21 +152,14 @@ impl StoreTransaction<'_> {
                     None => self.section_id(section).await?,
                 };
                 sections.insert(section, id);
-                let action = (plugin, method, id);
-                // The last of several masks for a section applies.
-                actions.retain(|(other, _)| *other != action);
-                actions.push((action, *mask));
+                let highest = masks.entry((plugin, method, id)).or_default();
+                *highest = mask.value().max(*highest);
             }
         }
-        let actions: Vec<_> = actions
+        let actions: Vec<_> = masks
             .into_iter()
             .map(|((plugin, method, id), mask)| {
-                let keys: [(&str, Value<'_>); 3] = [
-                    ("plugin", plugin.into()),
-                    ("method", method.into()),
-                    ("id_section", id.into()),
-                ];
-                (keys, [("mask", UpsertValue::from(mask.value()))])
+                (action_columns(plugin, method, id), [("mask", UpsertValue::Highest(mask.into()))])
             })
             .collect();
         let rows: Vec<Upsert<'_>> = actions
@@ -169,9 +177,39 @@ impl StoreTransaction<'_> {
         Ok(())
     }
 
+    /// Checks that no other method has the actions of a row, unless they are `needs` already.
+    pub(super) async fn check_own_actions(
+        &mut self,
+        row: &MethodRow,
+        needs: &[(String, Mask)],
+    ) -> Result<()> {
+        let key = row.action_key();
+        let shares =
+            |other: &MethodRow| other.rpc_method != row.rpc_method && other.action_key() == key;
+        let Some(other) = self.all_methods().await?.into_iter().find(shares) else {
+            return Ok(());
+        };
+        let (mut old, mut new) = (BTreeMap::new(), BTreeMap::new());
+        for action in self.actions_of(row).await? {
+            let mask = action.mask.trim().parse().ok().and_then(Mask::required);
+            let highest = old.entry(action.id_section).or_insert(mask);
+            *highest = mask.zip(*highest).map(|(one, other)| one.max(other));
+        }
+        for (section, mask) in needs {
+            let highest = new.entry(self.section_id(section).await?).or_insert(Some(*mask));
+            *highest = (*highest).max(Some(*mask));
+        }
+        if old == new {
+            return Ok(());
+        }
+        let (plugin, method) = row.permission_key();
+        let (plugin, method) = (plugin.to_owned(), method.to_owned());
+        Err(StoreError::SharedActions { other: other.rpc_method, plugin, method })
+    }
+
     async fn delete_actions(&mut self, row: &MethodRow) -> Result<()> {
-        for (id, _) in self.actions_of(row).await? {
-            self.run("DELETE FROM {section_actions} WHERE id = ?", &[id.into()]).await?;
+        for action in self.actions_of(row).await? {
+            self.run("DELETE FROM {section_actions} WHERE id = ?", &[action.id.into()]).await?;
         }
         Ok(())
     }
@@ -179,32 +217,31 @@ impl StoreTransaction<'_> {
     /// Copies the actions of the old key to the new one.
     async fn copy_actions(&mut self, old: &MethodRow, new: &MethodRow) -> Result<()> {
         let (plugin, method) = new.permission_key();
-        for (id, id_section) in self.actions_of(old).await? {
-            let there = "SELECT 1 FROM {section_actions}
-                         WHERE plugin = ? AND method = ? AND id_section = ?";
-            let key = [plugin.into(), method.into(), id_section.into()];
-            if self.is_there(there, &key).await? {
-                continue;
-            }
-            let copy = "INSERT INTO {section_actions} (id_section, plugin, method, mask, comment)
-                        SELECT id_section, ?, ?, mask, comment FROM {section_actions} WHERE id = ?";
-            self.run(copy, &[plugin.into(), method.into(), id.into()]).await?;
+        for action in self.actions_of(old).await? {
+            self.upsert(&Upsert {
+                table: "{section_actions}",
+                keys: &action_columns(plugin, method, action.id_section),
+                columns: &[("mask", UpsertValue::Highest(number(&action.mask)))],
+                once: &[("comment", (&action.comment).into())],
+            })
+            .await?;
         }
         Ok(())
     }
 
-    /// Returns the ids of a method's actions and their sections. The query may return too many rows,
-    /// because databases fold case differently.
-    async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<(i64, i64)>> {
+    /// Returns the actions of a method. The query may return too many, since databases fold case differently.
+    async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<Action>> {
         let (plugin, method) = row.permission_key();
-        let template = "SELECT id, {int id_section}, {text plugin}, {text method}
+        let template =
+            "SELECT id, {int id_section}, {text plugin}, {text method}, {text mask}, {text comment}
                         FROM {section_actions}
                         WHERE {folded plugin} = {folded ?} AND {folded method} = {folded ?}";
         let mut found = Vec::new();
         for mut action in self.rows(template, &[plugin.into(), method.into()]).await? {
-            let numbers = (action.int()?, action.int()?);
+            let (id, id_section) = (action.int()?, action.int()?);
             if action_key(&action.text(), &action.text()) == row.action_key() {
-                found.push(numbers);
+                let (mask, comment) = (action.text(), action.optional_text());
+                found.push(Action { id, id_section, mask, comment });
             }
         }
         Ok(found)

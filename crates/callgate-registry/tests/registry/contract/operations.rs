@@ -74,6 +74,49 @@ pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_names
     assert!(!keys().await.contains(&wipe));
 }
 
+pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: Registry) {
+    let store = &registry.store;
+    store.add_section("s", "S", Mask::Execute).await.unwrap();
+    let of = |id: &str, plugin: &str| MethodRow {
+        plugin: Some(plugin.to_owned()),
+        method: Some("run".to_owned()),
+        ..row(id)
+    };
+    let needs = |mask| [("s".to_owned(), mask)];
+    store.add_method(&of("a", "K"), &needs(Mask::Write)).await.unwrap();
+    store.add_method(&of("b", "L"), &needs(Mask::Execute)).await.unwrap();
+    let error = store.add_method(&of("c", "k"), &needs(Mask::Read)).await.unwrap_err();
+    assert!(matches!(&error, StoreError::SharedActions { other, .. } if other == "a"), "{error}");
+    let masks = async || {
+        let rows = store.catalog_rows().await.unwrap();
+        let masks = rows.actions.into_iter().map(|action| (action.plugin, action.mask));
+        masks.collect::<std::collections::BTreeMap<_, _>>()["K"].clone()
+    };
+    // An import keeps the highest of the mask in the registry and those of its methods.
+    let write = |id: &str, mask| ImportChange::Write {
+        row: Box::new(of(id, "K")),
+        needs: Some(needs(mask).into()),
+        note: ImportRow {
+            upstream: String::new(),
+            rpc_method: id.to_owned(),
+            source: "test".to_owned(),
+            written: "{}".to_owned(),
+        },
+    };
+    let import = async |changes: Vec<ImportChange>| {
+        let change_counter = store.catalog_rows().await.unwrap().change_counter;
+        store.import(&Import { change_counter, changes, ..Import::default() }).await.unwrap();
+    };
+    import(vec![write("c", Mask::Read)]).await;
+    assert_eq!(masks().await, "4");
+    // A method that moves to the function of another brings its mask with it.
+    let b = store.methods_with_id("b").await.unwrap().remove(0);
+    store.update_method(&MethodRow { id: b.id, ..of("b", "K") }, None).await.unwrap();
+    assert_eq!(masks().await, "6");
+    import(vec![write("d", Mask::Execute), write("e", Mask::Read)]).await;
+    assert_eq!(masks().await, "6");
+}
+
 pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing(
     registry: Registry,
 ) {

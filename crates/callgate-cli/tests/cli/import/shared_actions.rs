@@ -1,0 +1,103 @@
+//! Methods with the same plugin and function, which share their sections.
+
+use serde_json::json;
+
+use super::super::support::{CommandOutput, TestDirectory};
+use super::registry;
+
+/// Returns a manifest with methods of one function: id, section and mask.
+fn manifest(name: &str, methods: &[(&str, &str, &str)]) -> String {
+    let methods = methods.iter().map(|(id, section, mask)| {
+        json!({"id": id, "plugin": "K", "method": "run", "sections": {*section: mask}})
+    });
+    json!({"name": name, "methods": methods.collect::<Vec<_>>()}).to_string()
+}
+
+fn import(dir: &TestDirectory, text: &str) -> CommandOutput {
+    dir.write("manifest", text);
+    let ran = dir.run(&["import", "manifest", "manifest"]);
+    assert!(ran.0.status.success(), "{}", ran.stderr());
+    ran
+}
+
+/// Returns the sections of methods.
+fn sections(dir: &TestDirectory, ids: &[&str]) -> Vec<serde_json::Value> {
+    let methods = dir.exported();
+    ids.iter().map(|id| methods[*id]["sections"].clone()).collect()
+}
+
+#[test]
+fn of_several_methods_of_one_function_the_strictest_mask_applies() {
+    let dir = registry();
+    let both = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "read")]);
+    let execute = json!({"a": "execute"});
+    let said = import(&dir, &both).stdout();
+    let kept =
+        "k.two: sections, since other methods of plugin `K` and function `run` require more\n";
+    assert!(said.contains(kept), "{said}");
+    assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute.clone()]);
+    let said = import(&dir, &both).stdout();
+    assert!(said.contains("nothing changed") && said.contains(kept), "{said}");
+    // One of them does not lower the mask, also if the other is not imported this time.
+    let lower = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "write")]);
+    dir.write("manifest", &lower);
+    dir.ok(&["import", "manifest", "manifest", "--select", "k.two"]);
+    assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute]);
+    // Both do.
+    let said = import(&dir, &manifest("k", &[("k.one", "a", "read"), ("k.two", "a", "read")]));
+    assert!(said.stderr().contains("`k.one` needs a:read now"), "{}", said.stderr());
+    let read = json!({"a": "read"});
+    assert_eq!(sections(&dir, &["k.one", "k.two"]), [read.clone(), read]);
+}
+
+#[test]
+fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
+    let dir = registry();
+    import(&dir, &manifest("one", &[("k.one", "a", "write")]));
+    import(&dir, &manifest("two", &[("k.two", "a", "read")]));
+    let write = json!({"a": "write"});
+    assert_eq!(sections(&dir, &["k.one", "k.two"]), [write.clone(), write]);
+    // A stricter one applies to both, and is reported.
+    let ran = import(&dir, &manifest("three", &[("k.three", "a", "execute")]));
+    let note =
+        "note: `k.one` needs a:execute now, as other methods of plugin `K` and function `run` do\n";
+    assert!(ran.stderr().contains(note), "{}", ran.stderr());
+    let execute = json!({"a": "execute"});
+    assert_eq!(sections(&dir, &["k.one", "k.three"]), [execute.clone(), execute]);
+}
+
+#[test]
+fn a_method_that_moves_to_another_function_keeps_its_mask() {
+    let dir = registry();
+    import(&dir, &manifest("one", &[("k.one", "a", "read")]));
+    let moving = |plugin: &str, sections: &str| {
+        let method =
+            format!(r#"{{"id": "k.two", "plugin": "{plugin}", "method": "run" {sections}}}"#);
+        format!(r#"{{"name": "two", "methods": [{method}]}}"#)
+    };
+    import(&dir, &moving("L", r#", "sections": {"a": "execute"}"#));
+    import(&dir, &moving("K", ""));
+    let methods = dir.exported();
+    assert_eq!(methods["k.two"]["plugin"], "K");
+    assert_eq!(methods["k.two"]["sections"], json!({"a": "execute"}));
+}
+
+#[test]
+fn php_classes_of_one_name_do_not_weaken_each_other() {
+    let dir = registry();
+    std::fs::create_dir(dir.path("src")).unwrap();
+    for (directory, namespace, tag) in
+        [("blog", "Blog", "@mcpDestructive"), ("shop", "Shop", "@mcpReadOnly")]
+    {
+        let doc = format!("/** @rpc {directory}.handle\n * {tag}\n * @section users */");
+        dir.write(
+            &format!("src/{directory}.php"),
+            &format!(
+                "<?php namespace App\\{namespace}; class UserPlugin {{ {doc} public function handle() {{}} }}"
+            ),
+        );
+    }
+    dir.ok(&["import", "php", "src"]);
+    let write = json!({"users": "write"});
+    assert_eq!(sections(&dir, &["blog.handle", "shop.handle"]), [write.clone(), write]);
+}

@@ -1,0 +1,83 @@
+//! Methods with the same plugin and function share their actions, so the strictest requirement applies to all.
+
+use std::collections::{BTreeMap, HashSet};
+
+use callgate_registry::MethodRow;
+
+use super::merge::{Merged, Registry};
+use super::required_sections::{display, section_names, strictest};
+use crate::required_sections::RequiredSections;
+
+/// Sets the required sections of methods that share actions. Returns notes about methods that the import does not write.
+pub(super) fn share_actions<'m>(
+    methods: impl Iterator<Item = &'m mut Merged>,
+    registry: &Registry<'_>,
+) -> Vec<String> {
+    let mut by_key: BTreeMap<_, Vec<&mut Merged>> = BTreeMap::new();
+    for merged in methods {
+        by_key.entry(merged.row.action_key()).or_default().push(merged);
+    }
+    let mut notes = Vec::new();
+    for (key, group) in by_key {
+        let ids: HashSet<&str> = group.iter().map(|it| it.row.rpc_method.as_str()).collect();
+        let rows = registry.by_action.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let is_other = |row: &&&MethodRow| !ids.contains(row.rpc_method.as_str());
+        let others: Vec<&&MethodRow> = rows.iter().filter(is_other).collect();
+        // Actions without a method may have been written before it.
+        let mut all =
+            if rows.is_empty() { registry.needs.of_key(&key) } else { RequiredSections::new() };
+        for needs in others.iter().map(|row| registry.needs.of(row)) {
+            all = strictest(&all, &needs);
+        }
+        for merged in &group {
+            all = strictest(&all, &merged.needs_after());
+        }
+        for row in others.iter().filter(|row| registry.needs.of(row) != all) {
+            let (id, needs) = (&row.rpc_method, display(&all).unwrap_or_default());
+            let (plugin, method) = row.permission_key();
+            notes.push(format!(
+                "note: `{id}` needs {needs} now, as other methods of plugin `{plugin}` and function `{method}` do"
+            ));
+        }
+        for merged in group {
+            merged.require(&all, registry);
+        }
+    }
+    notes
+}
+
+impl Merged {
+    fn needs_after(&self) -> RequiredSections {
+        self.needs.clone().or_else(|| self.old_needs.clone()).unwrap_or_default()
+    }
+
+    /// Replaces the required sections by stricter ones.
+    fn require(&mut self, all: &RequiredSections, registry: &Registry<'_>) {
+        if self.needs_after() == *all {
+            return;
+        }
+        let (plugin, method) = self.row.permission_key();
+        self.kept.push(format!(
+            "sections, since other methods of plugin `{plugin}` and function `{method}` require more"
+        ));
+        let old = registry.methods.get(self.row.rpc_method.as_str());
+        let old = old.filter(|old| old.action_key() == self.row.action_key());
+        let is_unchanged = old.is_some() && self.old_needs.as_ref() == Some(all);
+        self.changes.retain(|(column, ..)| *column != "sections");
+        if let Some(old) = old.filter(|_| is_unchanged) {
+            self.row.sections.clone_from(&old.sections);
+            self.needs = None;
+        } else {
+            self.row.sections = section_names(all);
+            self.needs = Some(all.clone());
+            self.changes.push((
+                "sections",
+                self.old_needs.as_ref().and_then(display),
+                display(all),
+            ));
+        }
+        if let Some(written) = &mut self.written.sections {
+            written.clone_from(all);
+        }
+    }
+}
