@@ -11,20 +11,18 @@ use std::time::{Duration, UNIX_EPOCH};
 use callgate::Caller;
 use callgate::forward::wait_for_token_requests;
 use callgate::model::{LOCAL, Prefix};
-use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access, wait_for_closed_files};
+use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
 use crate::config::{Config, exposed_password};
 use crate::errors::hinted;
 use crate::printer::Printer;
+use crate::registry;
 
 pub(crate) use methods::{BasicOptions, ServiceOptions};
 
 /// Maximum time to wait at the end for token requests that are under way.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
-
-/// Maximum time to wait at the end for the connections of a registry in a file to close.
-const CLOSED_FILES: Duration = Duration::from_secs(2);
 
 /// Runs a command. Commands without a registry do not read the configuration.
 pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
@@ -43,7 +41,7 @@ pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let result = runtime.block_on(async {
         let result = run_configured(&config, &cli.global, cli.command, printer).await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
-        wait_for_closed_files(CLOSED_FILES).await;
+        registry::wait_until_closed().await;
         result
     });
     // Does not wait for a read of standard input, which may never end.

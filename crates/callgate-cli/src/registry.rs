@@ -2,15 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use callgate_registry::{ATTACHED, OpenError, PendingMigration, SqlStore, TableNames};
+use callgate_registry::{
+    ATTACHED, OpenError, PendingMigration, SqlStore, TableNames, wait_for_closed_files,
+};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
 
 /// Maximum number of unused entries of an overlay that are logged.
 const MAX_LOGGED: usize = 20;
+
+/// Maximum time to wait until files are closed.
+const CLOSED_FILES: Duration = Duration::from_secs(2);
 
 /// Opens an existing registry, with the attached Festi database if there is one.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
@@ -112,6 +118,11 @@ pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::R
         ),
         "add them there and use `--preset festi --attach URL`, or use another registry with `--database`",
     ))
+}
+
+/// Waits until the files of registries that are no longer used are closed.
+pub(crate) async fn wait_until_closed() {
+    wait_for_closed_files(CLOSED_FILES).await;
 }
 
 /// Returns a warning if other users of this machine can read or change the files of the registry.

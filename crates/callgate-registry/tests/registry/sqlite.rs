@@ -5,6 +5,7 @@ use std::time::Duration;
 use callgate::Mask;
 use callgate_registry::{
     DatabaseErrorKind, DatabaseOptions, DatabaseUrl, OpenError, SqlStore, Store as _, access,
+    wait_for_closed_files,
 };
 
 use sqlx::sqlite::SqliteConnectOptions;
@@ -12,7 +13,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use crate::contract::catalog;
 use crate::contract::copy::copied;
-use crate::databases::Kind;
+use crate::databases::{Kind, Registry};
 
 #[tokio::test]
 async fn values_of_any_kind_are_read_and_what_makes_no_sense_is_quarantined_or_nothing() {
@@ -78,6 +79,25 @@ async fn a_file_with_tables_of_its_own_is_not_touched() {
     assert!(matches!(place.migrate(None).await, Err(OpenError::TableExists(_))));
     assert_eq!(std::fs::read(path).unwrap(), before);
     assert!(!path.with_extension("db-wal").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_files_leave_no_log_beside_them() {
+    for _ in 0..20 {
+        let Registry { store, place } = Kind::Sqlite.registry().await;
+        let other = place.open(None).await.unwrap();
+        // Several connections each.
+        let reads = [&store, &other, &store, &other].map(|store| {
+            let store = store.clone();
+            tokio::spawn(async move { store.access_rows().await.unwrap() })
+        });
+        for read in reads {
+            read.await.unwrap();
+        }
+        drop((store, other));
+        wait_for_closed_files(Duration::from_mins(1)).await;
+        assert!(!place.url.path().unwrap().with_extension("db-wal").exists());
+    }
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ pub(crate) async fn run(
     for name in applied {
         printer.message(format_args!("{}: applied `{name}`", config.database));
     }
+    // An open registry has more files.
+    registry::wait_until_closed().await;
     if let Some(warning) = registry::file_warning(config) {
         printer.message(format_args!("warning: {warning}"));
     }

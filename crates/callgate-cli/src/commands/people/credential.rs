@@ -32,7 +32,11 @@ pub(crate) async fn run(
             store.set_credential(user.id, &upstream, &secret).await?;
             printer
                 .message(format_args!("set the credential of `{}` for `{upstream}`", user.login));
-            print_notes(config, &store.upstreams().await?, &upstream, printer);
+            let upstreams = store.upstreams().await?;
+            // An open registry has more files, which the notes would name.
+            drop(store);
+            registry::wait_until_closed().await;
+            print_notes(config, &upstreams, &upstream, printer);
         }
         CredentialCommand::List(ListArgs { json }) => {
             let columns = [("user", "USER"), ("upstream", "UPSTREAM"), ("set_at", "SET")];

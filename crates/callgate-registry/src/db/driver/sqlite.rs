@@ -15,7 +15,7 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection,
     TypeInfo as _, ValueRef as _,
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
@@ -27,13 +27,13 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of rows that are buffered by the reading thread.
 const ROWS_AHEAD: usize = 1024;
 
-/// Number of files whose connections are being closed.
-static CLOSING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+/// Number of open files, including those that tasks still use after they were aborted.
+static OPEN: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// Waits until the connections of files that are no longer used are closed, for at most `limit`. A process that exits
-/// earlier leaves the log of a file beside it.
+/// Waits until all files are closed, for at most `limit`. A process that exits earlier leaves the log of a file beside
+/// it.
 pub async fn wait_for_closed_files(limit: Duration) {
-    let mut count = CLOSING.subscribe();
+    let mut count = OPEN.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
 }
 
@@ -80,18 +80,39 @@ pub(crate) async fn connect(
         .await
         .map_err(DatabaseError::from)?;
     let write_timeout = options.statement_timeout;
+    OPEN.send_modify(|count| *count += 1);
     Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), write_timeout }))
 }
 
 impl Drop for SqliteFile {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let pool = self.pool.clone();
-        CLOSING.send_modify(|count| *count += 1);
-        runtime.spawn(async move {
-            pool.close().await;
-            CLOSING.send_modify(|count| *count = count.saturating_sub(1));
-        });
+        let closed = || OPEN.send_modify(|count| *count = count.saturating_sub(1));
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move {
+                close(&pool).await;
+                closed();
+            })),
+            Err(_) => closed(),
+        }
+    }
+}
+
+/// Closes the connections one after another. SQLite removes the log when the last connection closes, but not if two
+/// close at the same time.
+async fn close(pool: &SqlitePool) {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let _turn = TURN.lock().await;
+    let last = async {
+        let mut last = pool.acquire().await?.detach();
+        // A connection without a read has not opened the log.
+        sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(&mut last).await?;
+        Ok::<_, sqlx::Error>(last)
+    };
+    let last = last.await;
+    pool.close().await;
+    if let Ok(last) = last {
+        let _ = last.close().await;
     }
 }
 
