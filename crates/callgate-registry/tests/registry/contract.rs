@@ -82,7 +82,7 @@ macro_rules! contract {
                 an_import_from_what_is_no_longer_so_is_refused_each_time,
                 messages_and_sessions_have_each_a_number_of_their_own,
             }
-            tests! { $(#[$alone])? several: kind
+            tests! { several: kind
                 transactions_that_the_database_ended_leave_no_connection_behind,
             }
             tests! { $(#[$alone])? gateways: registry

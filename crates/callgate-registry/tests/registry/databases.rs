@@ -1,5 +1,6 @@
 //! A registry of its own for each test, in each kind of database.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, OpenError, SqlStore, TableNames};
@@ -200,6 +201,27 @@ impl Place {
             Home::SqlServerEmulator(server) => server,
             Home::Directory(_) | Home::Server(..) => panic!("it has none"),
         }
+    }
+
+    /// Returns the address of the server, or `None` for a file.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match &self.home {
+            Home::Directory(_) => None,
+            Home::Server(server, _) => Some(server.address()),
+            Home::SqlServerEmulator(server) => Some(server.address()),
+        }
+    }
+
+    /// Returns the URL with another address, which may be a proxy's.
+    pub(crate) fn url_at(&self, address: SocketAddr) -> DatabaseUrl {
+        let url = match &self.home {
+            Home::Directory(_) => panic!("a file has no address"),
+            Home::Server(server, name) => server.url(name, address),
+            Home::SqlServerEmulator(server) => {
+                server.url().replace(&server.address().to_string(), &address.to_string())
+            }
+        };
+        url.parse().unwrap()
     }
 
     /// The time by the database's clock, in plain SQL.

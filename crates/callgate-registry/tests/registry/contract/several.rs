@@ -1,29 +1,37 @@
 //! Several gateways on one registry: what they write at the same time, and what they tell each other.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    GrantHolder, Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, SessionRow,
-    Store as _, StoreError,
+    DatabaseOptions, Dialect, GrantHolder, Import, ImportChange, ImportRow, MethodRow, NewKey,
+    NewToken, SessionRow, SqlStore, Store as _, StoreError,
 };
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::databases::{Kind, Registry};
 
 const WRITERS: i64 = 8;
 const ROUNDS: i64 = 3;
 
-/// Does this in as many tasks, and comes back when all are done.
+/// Does this in as many tasks, and comes back when all are done. The SQL Server emulator has one transaction at a time.
 async fn at_once<F>(registry: &Arc<Registry>, task: impl Fn(Arc<Registry>, i64) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let tasks: Vec<_> =
-        (0..WRITERS).map(|writer| tokio::spawn(task(Arc::clone(registry), writer))).collect();
-    for task in tasks {
-        task.await.unwrap();
+    let mut tasks = JoinSet::new();
+    for writer in 0..WRITERS {
+        tasks.spawn(task(Arc::clone(registry), writer));
+        if registry.place.url.dialect() == Dialect::SqlServer {
+            tasks.join_next().await.unwrap().unwrap();
+        }
     }
+    tasks.join_all().await;
 }
 
 fn token(id_user: i64, number: i64) -> NewToken {
@@ -60,36 +68,30 @@ pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
     assert_eq!(registry.store.keys("session").await.unwrap().len(), 1);
 }
 
-/// Ends transactions in the middle: SQLite rolls back by itself, as if the disk were full, and the servers refuse a
-/// statement or close the connection.
-fn fault(kind: Kind) -> (&'static str, &'static [&'static str]) {
+/// Returns a statement after which a transaction with the login `fault` ends in the middle: SQLite rolls it back by
+/// itself, as if the disk were full, and the servers refuse a statement.
+fn fault(kind: Kind) -> &'static str {
     match kind {
-        Kind::Sqlite => (
+        Kind::Sqlite => {
             "CREATE TRIGGER fault BEFORE INSERT ON users WHEN NEW.login = 'fault'
-             BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END",
-            &["fault"],
-        ),
-        Kind::Postgres => (
-            "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 IF NEW.login = 'fault' THEN
-                     RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100';
-                 END IF;
-                 PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW;
-             END $$;
-             CREATE TRIGGER fault BEFORE INSERT ON users FOR EACH ROW
-             WHEN (NEW.login IN ('fault', 'lost')) EXECUTE FUNCTION fault()",
-            &["fault", "lost"],
-        ),
-        Kind::MariaDb | Kind::SqlServer => {
-            ("ALTER TABLE users ADD CONSTRAINT fault CHECK (login <> 'fault')", &["fault"])
+             BEGIN SELECT RAISE(ROLLBACK, 'the disk is full'); END"
+        }
+        Kind::Postgres | Kind::MariaDb | Kind::SqlServer => {
+            "ALTER TABLE users ADD CONSTRAINT fault CHECK (login <> 'fault')"
         }
     }
 }
 
 pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_behind(kind: Kind) {
-    let registry = Arc::new(kind.registry().await);
-    let (trigger, logins) = fault(kind);
-    registry.place.sql(trigger).await;
+    let Registry { mut store, place } = kind.registry().await;
+    place.sql(fault(kind)).await;
+    let mut logins = vec!["fault"];
+    if let Some(address) = place.address() {
+        let url = place.url_at(cutting_proxy(address, "lost").await);
+        store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
+        logins.push("lost");
+    }
+    let registry = Arc::new(Registry { store, place });
     for login in logins {
         at_once(&registry, |registry, _| async move {
             registry.store.add_user(login, Some("nobody")).await.unwrap_err();
@@ -103,6 +105,41 @@ pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_beh
     .await;
     let access = registry.store.access_rows().await.unwrap();
     assert_eq!((i64::try_from(access.users.len()).unwrap(), access.roles.len()), (WRITERS, 0));
+}
+
+/// Starts a proxy that closes a connection instead of passing on a request with this word.
+async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // SQL Server's protocol has text in UTF-16.
+    let words = [word.into(), word.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()];
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let words = words.clone();
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(server).await?;
+                let ((mut requests, mut to_client), (mut replies, mut to_server)) =
+                    (client.split(), server.split());
+                let pass_on_requests = async {
+                    let mut buffer = vec![0; 1 << 16];
+                    loop {
+                        let count = requests.read(&mut buffer).await?;
+                        let read = &buffer[..count];
+                        let has = |word: &Vec<u8>| read.windows(word.len()).any(|it| it == word);
+                        if count == 0 || words.iter().any(has) {
+                            return io::Result::Ok(0);
+                        }
+                        to_server.write_all(read).await?;
+                    }
+                };
+                tokio::select! {
+                    end = pass_on_requests => end,
+                    end = tokio::io::copy(&mut replies, &mut to_client) => end,
+                }
+            });
+        }
+    });
+    address
 }
 
 /// Adds one to the number that a method has for its title, made from what was read.
