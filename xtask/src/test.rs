@@ -193,7 +193,9 @@ fn download(tmp: &Path) {
         for (package, program) in [
             ("aria2", "aria2c"),
             ("deluge-web", "deluge-web"),
+            ("electrum", "electrum"),
             ("litecoind", "litecoind"),
+            ("monero", "monerod"),
             ("nginx", "nginx"),
             ("php-cli", "php"),
             ("transmission-daemon", "transmission-daemon"),

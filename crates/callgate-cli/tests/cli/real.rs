@@ -3,8 +3,11 @@
 mod anvil;
 mod aria2;
 mod deluge;
+mod electrum;
+mod jayson;
 mod litecoin;
 mod mock;
+mod monero;
 mod oauth;
 mod php;
 pub(crate) mod servers;
@@ -49,6 +52,30 @@ fn quiet(dir: &TestDirectory) -> Command {
     let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
     command.env("CALLGATE_LOG", "off");
     command
+}
+
+/// Starts `serve` with a secret in a variable of the environment.
+fn serve_with(dir: &TestDirectory, variable: &str, secret: &str) -> Server {
+    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env(variable, secret);
+    Server::start(command)
+}
+
+/// Calls a method so many times in one batch. Returns the results.
+fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<Value> {
+    let call =
+        |id| serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let calls: Value = (0..count).map(call).collect();
+    let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
+    replies.as_array().unwrap().iter().map(|reply| reply["result"].clone()).collect()
+}
+
+/// Calls a tool of a stopped service until the agent is told that it cannot be reached.
+fn until_gone(server: &Server, name: &str) {
+    server.until("the service is gone", |server| {
+        let (is_error, text) = call(server, name, &serde_json::json!({}));
+        is_error && text.contains("cannot be reached. Nothing was run")
+    });
 }
 
 /// Calls a tool over MCP: whether it is an error, and the text.

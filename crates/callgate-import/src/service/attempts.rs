@@ -127,10 +127,14 @@ fn likely_reason(error: &QueryError) -> &'static str {
     const CREDENTIALS: &str = "give credentials, or ones with more permissions: `--basic USER` with \
          `--password-env VARIABLE`, `--header-env Authorization=VARIABLE`, or those of an upstream with \
          `--upstream NAME`";
-    let QueryError::Failed { outcome, status, .. } = error else {
+    let QueryError::Failed { outcome, status, message } = error else {
         return "the service has this method but returned an error; other descriptions were not requested";
     };
     match (outcome, status) {
+        (CallOutcome::Refused, _) if message.contains("HTTP Digest") => {
+            "turn off the login of the service, such as `--rpc-login` of monerod, and let only this machine \
+             connect to it"
+        }
         (CallOutcome::Refused, _) => CREDENTIALS,
         (CallOutcome::NoToken, _) => {
             "no request was sent: check the table `login` of the upstream, or `token_url`, `client_id`, \

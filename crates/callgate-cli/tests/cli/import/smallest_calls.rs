@@ -1,11 +1,14 @@
 //! The smallest calls that the schemas of documents allow, sent to services that take parameters in one form only.
 //!
-//! The documents have the shapes of those of Sui, Lotus, Stellar, Hedera and Massa.
+//! Documents have the shapes of those of Sui, Lotus, Stellar, Hedera and Massa. Two others are from npm packages.
 
 use serde_json::{Map, Value, json};
 
 use super::{document, registry, with_components};
 use crate::fake::FakeService;
+use crate::real::servers::npm_file;
+
+const EXAMPLES: &str = "@open-rpc/examples/build/service-descriptions";
 
 struct Project {
     document: String,
@@ -126,7 +129,12 @@ fn massa() -> String {
     document(&json!([method("get_addresses", Some("either"), &addresses)]))
 }
 
-fn projects() -> [Project; 5] {
+/// Returns a document of an npm package.
+fn npm(path: &str) -> String {
+    std::fs::read_to_string(npm_file(path)).unwrap()
+}
+
+fn projects() -> [Project; 7] {
     let is_named = |params: &Value| params.is_object() && has_no_null(params);
     let project = |document, import: &'static [&'static str], keys, accepts: fn(&Value) -> bool| {
         Project { document, import, keys, accepts }
@@ -138,6 +146,15 @@ fn projects() -> [Project; 5] {
         project(hedera(), &[], "params = \"position-null\"", Value::is_array),
         // The style of a source has priority over that of its upstream.
         project(massa(), &["--params-by", "position-null"], "params = \"name\"", Value::is_array),
+        // All parameters are optional, and there is no `paramStructure`.
+        project(npm(&format!("{EXAMPLES}/petstore-expanded-openrpc.json")), &[], "", has_no_null),
+        // Parameters by name, with `patternProperties`.
+        project(
+            npm("@metamask/api-specs/dist/build/multichain-openrpc.json"),
+            &[],
+            "",
+            has_no_null,
+        ),
     ]
 }
 

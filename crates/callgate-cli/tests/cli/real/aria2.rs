@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::servers::{self, SECRET};
-use super::{call, dir, quiet, survives_kill_and_return};
+use super::{call, dir, quiet, serve_with, survives_kill_and_return};
 use crate::support::{Server, TestDirectory};
 
 fn configured(url: &str) -> TestDirectory {
@@ -25,12 +25,6 @@ fn run(dir: &TestDirectory, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn serve(dir: &TestDirectory, secret: &str) -> Server {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("ARIA2_SECRET", secret);
-    Server::start(command)
-}
-
 #[test]
 fn its_methods_are_imported_listed_and_called() {
     let aria2 = servers::aria2();
@@ -46,7 +40,7 @@ fn its_methods_are_imported_listed_and_called() {
     assert_eq!(safety("aria2.getVersion"), "guessed_read_only");
     assert_eq!(safety("aria2.addUri"), "guessed_destructive");
     assert_eq!(safety("aria2.tellStatus"), "unknown", "not guessed where unsure");
-    let server = serve(&dir, SECRET);
+    let server = serve_with(&dir, "ARIA2_SECRET", SECRET);
     assert!(server.tools("").is_empty(), "nobody was granted anything");
     dir.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
     dir.ok(&["grant", "set", "--role", "anonymous", "downloads", "execute"]);
@@ -73,13 +67,13 @@ fn its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
     let aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);
-    let server = serve(&dir, SECRET);
+    let server = serve_with(&dir, "ARIA2_SECRET", SECRET);
     let (is_error, text) =
         call(&server, "aria2_tellStatus", &json!({"params": ["0123456789abcdef"]}));
     assert_eq!((is_error, text.as_str()), (true, "GID 0123456789abcdef is not found"));
     let reply = server.invoke("", "aria2.tellStatus", &json!({"params": "all"}));
     assert_eq!(reply.status, 400, "what is no list never leaves: {}", reply.body);
-    let stranger = serve(&dir, "wr0ng");
+    let stranger = serve_with(&dir, "ARIA2_SECRET", "wr0ng");
     let (is_error, text) = call(&stranger, "aria2_getVersion", &json!({}));
     assert_eq!((is_error, text.as_str()), (true, "Unauthorized"));
     stranger.signal("-TERM");

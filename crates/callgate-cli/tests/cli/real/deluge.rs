@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::servers::{self, RunningProcess};
-use super::{call, dir};
-use crate::support::{Server, TestDirectory};
+use super::{call, dir, serve_with, together};
+use crate::support::TestDirectory;
 
 fn configured(deluge: &RunningProcess) -> TestDirectory {
     let dir = dir(&format!(
@@ -23,23 +23,13 @@ fn configured(deluge: &RunningProcess) -> TestDirectory {
     dir
 }
 
-fn serve(dir: &TestDirectory, password: &str) -> Server {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("DELUGE_PASSWORD", password);
-    Server::start(command)
-}
-
 #[test]
 fn it_is_called_with_a_session_which_is_renewed() {
     let mut deluge = servers::deluge();
     let dir = configured(&deluge);
-    let server = serve(&dir, "deluge");
-    let request =
-        |id| json!({"jsonrpc": "2.0", "id": id, "method": "web.get_config", "params": []});
-    let batch = [1, 2, 3].map(request);
-    let replies = server.request("POST /jsonrpc", "", &json!(batch).to_string()).json();
-    let is_config = |reply: &serde_json::Value| reply["result"]["session_timeout"] == 3600;
-    assert!(replies.as_array().unwrap().iter().all(is_config), "{replies}");
+    let server = serve_with(&dir, "DELUGE_PASSWORD", "deluge");
+    let configs = together(&server, "web.get_config", &json!([]), 3);
+    assert!(configs.iter().all(|config| config["session_timeout"] == 3600), "{configs:?}");
     // It forgets its sessions.
     deluge.restart();
     server.until("it works again", |server| {
@@ -53,7 +43,7 @@ fn it_is_called_with_a_session_which_is_renewed() {
 fn a_wrong_password_is_reported() {
     let deluge = servers::deluge();
     let dir = configured(&deluge);
-    let server = serve(&dir, "wr0ng-password");
+    let server = serve_with(&dir, "DELUGE_PASSWORD", "wr0ng-password");
     let (is_error, text) = call(&server, "web_get_config", &json!({}));
     assert!(is_error && text.contains("does not accept Callgate's login."), "{text}");
     server.signal("-TERM");

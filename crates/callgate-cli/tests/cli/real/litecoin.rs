@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::servers::{self, SECRET};
-use super::{call, dir};
-use crate::support::{Server, TestDirectory};
+use super::{call, dir, serve_with};
+use crate::support::TestDirectory;
 
 #[test]
 fn it_needs_basic_and_its_full_queue_is_explained() {
@@ -24,9 +24,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
         let param = param.map(|param| ["--param", param]);
         dir.ok(&[&add[..], param.as_ref().map_or(&[], |it| &it[..])].concat());
     }
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("NODE_PASSWORD", SECRET);
-    let server = Server::start(command);
+    let server = serve_with(&dir, "NODE_PASSWORD", SECRET);
     server.until("it has started", |server| {
         call(server, "getblockcount", &json!({})) == (false, "0".to_owned())
     });

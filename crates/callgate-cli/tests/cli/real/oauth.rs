@@ -58,9 +58,7 @@ fn configuration(service: &Service, authorization: &RunningProcess, more: &str) 
 }
 
 fn serve_with(dir: &TestDirectory, secret: &str) -> Server {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("OAUTH_SECRET", secret);
-    Server::start(command)
+    super::serve_with(dir, "OAUTH_SECRET", secret)
 }
 
 /// The token that a call went with, or what it was told.

@@ -171,6 +171,45 @@ pub(crate) fn litecoind() -> RunningProcess {
     })
 }
 
+/// Starts a Monero node with a chain of its own at `/json_rpc`.
+pub(crate) fn monerod(options: &'static [&'static str]) -> RunningProcess {
+    let state = tempfile::tempdir().unwrap();
+    RunningProcess::start(move |port| {
+        let mut command = debian("monero", "monerod");
+        command.args(["--regtest", "--offline", "--non-interactive", "--no-zmq"]).args(options);
+        // It would create a key first.
+        command.args(["--rpc-ssl", "disabled", "--rpc-bind-port", &port.to_string()]);
+        command.arg("--data-dir").arg(state.path());
+        command
+    })
+}
+
+/// Starts Electrum's daemon at `/`, for the user `ada` with [`SECRET`].
+pub(crate) fn electrum() -> RunningProcess {
+    let state = tempfile::tempdir().unwrap();
+    std::fs::create_dir(state.path().join("regtest")).unwrap();
+    RunningProcess::start(move |port| {
+        let config = serde_json::json!({
+            "rpchost": "127.0.0.1", "rpcport": port, "rpcuser": "ada", "rpcpassword": SECRET,
+        });
+        std::fs::write(state.path().join("regtest/config"), config.to_string()).unwrap();
+        let mut command = debian("electrum", "electrum");
+        let modules = unpacked(&command, "usr/lib/python3/dist-packages");
+        command.env("PYTHONPATH", modules).args(["--regtest", "--offline", "-D"]);
+        command.arg(state.path()).arg("daemon");
+        command
+    })
+}
+
+/// Starts a server of jayson at `/`, which answers `rpc.discover`.
+pub(crate) fn jayson() -> RunningProcess {
+    RunningProcess::start(|port| {
+        let mut command = Command::new("node");
+        command.arg(packages().join("jayson.mjs")).arg(port.to_string());
+        command
+    })
+}
+
 /// Returns a file of the package that a program in `usr/bin` belongs to.
 fn unpacked(program: &Command, file: &str) -> PathBuf {
     let program = Path::new(program.get_program());
@@ -216,7 +255,12 @@ pub(crate) fn authorization(seconds: u32) -> RunningProcess {
 
 /// Returns an OpenRPC document of Ethereum nodes and wallets, and the number of its methods.
 pub(crate) fn ethereum_document() -> (PathBuf, usize) {
-    (packages().join("node_modules/@metamask/api-specs/dist/build/openrpc.json"), 55)
+    (npm_file("@metamask/api-specs/dist/build/openrpc.json"), 55)
+}
+
+/// Returns a file of an npm package.
+pub(crate) fn npm_file(path: &str) -> PathBuf {
+    packages().join("node_modules").join(path)
 }
 
 /// Returns the directory with the npm packages, installed once.
@@ -224,7 +268,7 @@ fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-        let files = ["../clients/loopback.cjs", "authorization.mjs"];
+        let files = ["../clients/loopback.cjs", "authorization.mjs", "jayson.mjs"];
         callgate_test_support::npm(Path::new(TMP), &source, &files)
     })
 }

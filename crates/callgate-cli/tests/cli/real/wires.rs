@@ -1,9 +1,9 @@
 //! The same services by other ways: over WebSocket, and in batches.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::servers::{self, SECRET};
-use super::{call, dir, quiet, survives_kill_and_return};
+use super::{call, dir, quiet, survives_kill_and_return, together};
 use crate::support::{Server, TestDirectory};
 
 /// A registry with methods without parameters on a service at this place.
@@ -20,14 +20,6 @@ fn anvil_over_websocket(anvil: &servers::RunningProcess) -> TestDirectory {
     configured(&format!("url = \"{url}\"\n"), &["eth_chainId", "eth_nothing"])
 }
 
-/// The results of so many calls in one request.
-fn together(server: &Server, method: &str, count: usize) -> Vec<Value> {
-    let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": method});
-    let calls: Value = (0..count).map(call).collect();
-    let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
-    replies.as_array().unwrap().iter().map(|reply| reply["result"].clone()).collect()
-}
-
 #[test]
 fn anvil_over_websocket_answers_and_makes_errors() {
     let anvil = servers::anvil();
@@ -36,7 +28,7 @@ fn anvil_over_websocket_answers_and_makes_errors() {
     assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
     let (is_error, text) = call(&server, "eth_nothing", &json!({}));
     assert!(is_error && text.ends_with("(code -32602)"), "{text}");
-    assert_eq!(together(&server, "eth_chainId", 50), vec![json!("0x7a69"); 50]);
+    assert_eq!(together(&server, "eth_chainId", &json!([]), 50), vec![json!("0x7a69"); 50]);
 }
 
 #[test]
@@ -79,7 +71,7 @@ fn anvil_and_aria2_take_batches() {
     let table = format!("url = \"{}\"\nbatch = true\n", anvil.url("/"));
     let dir = configured(&table, &["eth_chainId"]);
     let server = dir.serve(&[]);
-    assert_eq!(together(&server, "eth_chainId", 50), vec![json!("0x7a69"); 50]);
+    assert_eq!(together(&server, "eth_chainId", &json!([]), 50), vec![json!("0x7a69"); 50]);
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();
     assert!(!log.contains("the service rejects batches"), "{log}");
@@ -90,7 +82,7 @@ fn anvil_and_aria2_take_batches() {
     let table = format!("url = \"{url}\"\nbatch = true\nfirst_params = [\"token:{SECRET}\"]\n");
     let dir = configured(&table, &["aria2.getVersion"]);
     let server = dir.serve(&[]);
-    let versions = together(&server, "aria2.getVersion", 50);
+    let versions = together(&server, "aria2.getVersion", &json!([]), 50);
     assert!(versions.iter().all(|it| it["version"].is_string()), "{versions:?}");
     server.signal("-TERM");
     let (_, log) = server.wait_for_exit();

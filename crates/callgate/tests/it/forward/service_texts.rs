@@ -40,6 +40,7 @@ fn responses() -> Vec<(&'static str, FakeResponse)> {
         ),
         ("a conflict", FakeResponse::text(409, "text/plain", "edited meanwhile")),
         ("Basic", FakeResponse::empty(401).with("WWW-Authenticate", "Basic realm=\"jsonrpc\"")),
+        ("Digest", FakeResponse::empty(401).with("WWW-Authenticate", "Digest qop=\"auth\"")),
         ("Bearer", FakeResponse::empty(401).with("WWW-Authenticate", "Bearer")),
         ("a login", FakeResponse::text(401, "text/plain", "Unauthorized")),
         ("Transmission", FakeResponse::json(200, json!({"result": "success", "arguments": {}}))),

@@ -21,6 +21,8 @@ pub(crate) struct AuthRejection {
 pub(crate) enum Scheme {
     Basic,
     Bearer,
+    /// Not supported.
+    Digest,
     Other,
 }
 
@@ -31,6 +33,7 @@ impl Scheme {
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => Self::Basic,
             "bearer" => Self::Bearer,
+            "digest" => Self::Digest,
             _ => Self::Other,
         }
     }
@@ -66,7 +69,7 @@ impl AuthRejection {
         match self.scheme {
             Scheme::Basic => "`basic_user` and `basic_password`",
             Scheme::Bearer => "`headers.Authorization` or `oauth`",
-            Scheme::Other => {
+            Scheme::Digest | Scheme::Other => {
                 "`basic_user` and `basic_password`, `headers`, `login` or `credential`"
             }
         }
@@ -99,6 +102,13 @@ impl AuthRejection {
         }
         let (log, what, advice) = match (self.status, &self.sent) {
             (StatusCode::FORBIDDEN, sent) => return forbidden(sent),
+            _ if matches!(self.scheme, Scheme::Digest) => (
+                "it needs a login with HTTP Digest, which is not supported; turn that login off, or use a proxy \
+                 that logs in"
+                    .to_owned(),
+                "needs a login with HTTP Digest, which Callgate does not support",
+                ". Nothing was run; an administrator has to turn that login off.",
+            ),
             (_, NotConfigured) => (
                 format!("it needs a credential, and none is configured; set {}", self.keys()),
                 "needs a login, and none is configured for it",

@@ -1,0 +1,37 @@
+//! A server of the npm package jayson: parameters by name or by position, batches, and errors with data.
+
+use serde_json::json;
+
+use super::servers::{self, RunningProcess};
+use super::{call, dir, quiet, survives_kill_and_return, together};
+use crate::support::{Server, TestDirectory};
+
+fn imported(jayson: &RunningProcess) -> TestDirectory {
+    let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\nbatch = true\n", jayson.url("/")));
+    let said = dir.ok(&["import", "openrpc", "--upstream", "service"]);
+    assert!(said.contains("3 added"), "{said}");
+    dir
+}
+
+#[test]
+fn its_methods_are_imported_called_and_fail_in_its_words() {
+    let jayson = servers::jayson();
+    let dir = imported(&jayson);
+    let server = dir.serve(&[]);
+    assert_eq!(call(&server, "add", &json!({"b": 2, "a": 40})), (false, "42".to_owned()));
+    let ada = json!({"name": "Ada"});
+    assert_eq!(call(&server, "greet", &ada), (false, "Hello, Ada".to_owned()));
+    assert_eq!(together(&server, "greet", &ada, 20), vec![json!("Hello, Ada"); 20]);
+    let (is_error, text) = call(&server, "withdraw", &json!({"amount": 8}));
+    assert!(is_error && text.contains("no 8 in the account"), "{text}");
+    let reply = server.invoke("", "withdraw", &json!({"amount": 8})).json();
+    assert_eq!(reply["error"]["data"]["data"]["balance"], 7, "{reply}");
+}
+
+#[test]
+fn calls_work_again_after_a_restart_of_the_service() {
+    let mut jayson = servers::jayson();
+    let dir = imported(&jayson);
+    let server = Server::start(quiet(&dir));
+    survives_kill_and_return(&server, &mut jayson, "add", &json!({"a": 1, "b": 2}), "3");
+}
