@@ -68,4 +68,18 @@ async def llama_index():
     return {tool.metadata.name: tool.metadata.get_parameters_dict() for tool in tools}
 
 
+async def dspy():
+    from dspy import Tool
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async with streamablehttp_client(URL, headers=HEADERS) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            tools = (await session.list_tools()).tools
+            tools = [Tool.from_mcp_tool(session, tool) for tool in tools]
+            functions = [tool.format_as_litellm_function_call()["function"] for tool in tools]
+            return {function["name"]: function["parameters"] for function in functions}
+
+
 json.dump(asyncio.run(globals()[sys.argv[1]]()), sys.stdout)

@@ -178,6 +178,12 @@ fn llama_index() {
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
+fn dspy() {
+    python_framework("dspy", &["dspy==3.4.1", "mcp==1.30.0"]);
+}
+
+#[test]
+#[ignore = "installs packages; `cargo xtask test clients` runs it"]
 fn ai_sdk() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frameworks");
     let directory = npm(Path::new(TMP), &source, &["load.mjs"]);
