@@ -125,7 +125,7 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     let todos = Arc::new(Todos::default());
-    let gateway = Callgate::builder()
+    let server = Callgate::builder()
         .name("to-dos")
         .shared_plugin(Arc::clone(&todos))
         .require_auth()
@@ -133,7 +133,7 @@ async fn main() -> anyhow::Result<()> {
     let router = Router::new()
         .route("/todos", get(page))
         .with_state(todos)
-        .merge(gateway.router())
+        .merge(server.router())
         .layer(from_fn(who));
     let listener = TcpListener::bind(address).await?;
     tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);

@@ -17,6 +17,6 @@ fn divide(dividend: i64, divisor: i64) -> Result<i64, Error> {
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
-    let gateway = Callgate::builder().methods(methods![greet, divide]).build()?;
-    Ok(gateway.serve(address).await?)
+    let server = Callgate::builder().methods(methods![greet, divide]).build()?;
+    Ok(server.serve(address).await?)
 }

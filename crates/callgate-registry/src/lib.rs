@@ -1,8 +1,9 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A server that follows a [`Registry`] serves the methods
-//! of its rows together with the methods of its own code. [`assemble`] builds a catalog from both, [`access`]
-//! builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their tokens.
+//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A server that follows a [`Registry`] serves the
+//! methods of its rows together with the methods that are defined in code. [`assemble`] builds a catalog
+//! from both, [`access`] builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their
+//! tokens.
 //!
 //! Modules are layers, each of which uses only those above it in this list:
 //!

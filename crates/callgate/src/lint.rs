@@ -17,8 +17,8 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let gateway = Callgate::builder().methods(methods![greet]).build()?;
-//! let report = lint(&gateway.gateway().catalog(), &LintOptions::default());
+//! let server = Callgate::builder().methods(methods![greet]).build()?;
+//! let report = lint(&server.gateway().catalog(), &LintOptions::default());
 //! assert_eq!(report.count(Level::Error), 0);
 //! # Ok(())
 //! # }

@@ -27,8 +27,8 @@ pub use builder::{BuildError, Builder};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let gateway = Callgate::builder().methods(methods![greet]).build()?;
-/// let nobody = gateway.as_caller(Caller::anonymous());
+/// let server = Callgate::builder().methods(methods![greet]).build()?;
+/// let nobody = server.as_caller(Caller::anonymous());
 /// assert_eq!(nobody.call("greet", json!({"name": "Ada"})).await?, "Hello, Ada!");
 /// # Ok(())
 /// # }

@@ -1,4 +1,4 @@
-//! nginx, which distributes requests to the gateways in turn.
+//! nginx, which distributes requests to the servers in turn.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -34,7 +34,7 @@ impl Balancer {
     pub(crate) fn start(
         tmp: &Path,
         listen: SocketAddr,
-        gateways: &[SocketAddr],
+        servers: &[SocketAddr],
     ) -> anyhow::Result<Self> {
         // nginx cannot report a port that it chose.
         let address = TcpListener::bind(listen)
@@ -42,7 +42,7 @@ impl Balancer {
             .with_context(|| format!("cannot listen on {listen}"))?;
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("nginx.conf");
-        std::fs::write(&file, configuration(directory.path(), address, gateways))?;
+        std::fs::write(&file, configuration(directory.path(), address, servers))?;
         let log = std::fs::File::create(directory.path().join("error.log"))?;
         let mut command = debian(tmp, "nginx", "nginx");
         command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
@@ -66,10 +66,10 @@ impl Balancer {
 }
 
 /// Returns a complete configuration that uses no directory of the system.
-fn configuration(directory: &Path, address: SocketAddr, gateways: &[SocketAddr]) -> String {
+fn configuration(directory: &Path, address: SocketAddr, servers: &[SocketAddr]) -> String {
     let mut balancer = CONFIGURATION.replace("balancer:80", &address.to_string());
-    for (number, gateway) in (1..).zip(gateways) {
-        balancer = balancer.replace(&format!("gateway-{number}:8080"), &gateway.to_string());
+    for (number, server) in (1..).zip(servers) {
+        balancer = balancer.replace(&format!("callgate-{number}:8080"), &server.to_string());
     }
     let directory = directory.display();
     format!(

@@ -1,10 +1,10 @@
 //! cargo build -p callgate-cli && cargo run -p replicas
 //!
-//! Starts a temporary PostgreSQL, three gateways on it, and nginx as a load balancer. Ctrl-C stops everything.
-//! [`gateways`] starts the program three times, [`balancer`] has the configuration of nginx.
+//! Starts a temporary PostgreSQL, three servers on it, and nginx as a load balancer. Ctrl-C stops everything.
+//! [`servers`] starts the program three times, [`balancer`] has the configuration of nginx.
 
 mod balancer;
-mod gateways;
+mod servers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use callgate_test_support::Engine;
 use clap::Parser;
 
 use balancer::Balancer;
-use gateways::Gateways;
+use servers::Servers;
 
-/// Number of gateways.
-const GATEWAYS: usize = 3;
+/// Number of servers.
+const SERVERS: usize = 3;
 
-/// Run three gateways on one PostgreSQL, behind nginx.
+/// Run three servers on one PostgreSQL, behind nginx.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Port of nginx on loopback; 0 selects a free port.
@@ -42,18 +42,18 @@ async fn main() -> anyhow::Result<()> {
     eprintln!("replicas: starting PostgreSQL");
     let database = Engine::Postgres.start(&tmp);
     let registry = database.database();
-    let gateways = Gateways::start(callgate, registry.url, GATEWAYS)?;
-    let token = gateways.token("admin")?;
-    let balancer = Balancer::start(&tmp, listen, &gateways.addresses())?;
-    announce(&gateways, &balancer, &token);
+    let servers = Servers::start(callgate, registry.url, SERVERS)?;
+    let token = servers.token("admin")?;
+    let balancer = Balancer::start(&tmp, listen, &servers.addresses())?;
+    announce(&servers, &balancer, &token);
     stopping.await;
     eprintln!("replicas: ending all of it");
     Ok(())
 }
 
-fn announce(gateways: &Gateways, balancer: &Balancer, token: &str) {
-    for address in gateways.addresses() {
-        eprintln!("replicas: a gateway at http://{address}/mcp");
+fn announce(servers: &Servers, balancer: &Balancer, token: &str) {
+    for address in servers.addresses() {
+        eprintln!("replicas: a server at http://{address}/mcp");
     }
     let address = balancer.address;
     eprintln!("replicas: all of them at http://{address}/mcp");
@@ -69,7 +69,7 @@ fn announce(gateways: &Gateways, balancer: &Balancer, token: &str) {
     );
     eprintln!("    --header \"Authorization: Bearer $TOKEN\" --method tools/list");
     eprintln!("\nThen kill -9 one of these, and ask again:");
-    for id in gateways.ids() {
+    for id in servers.ids() {
         eprintln!("  {id}");
     }
 }

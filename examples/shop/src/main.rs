@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     for (user, token) in tokens.first().await? {
         eprintln!("shop: a token for {user}, told once: {token}");
     }
-    let gateway = Callgate::builder()
+    let server = Callgate::builder()
         .name("shop")
         .version(env!("CARGO_PKG_VERSION"))
         .plugin(shop)
@@ -45,6 +45,6 @@ async fn main() -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     eprintln!("shop: http://{}/mcp", listener.local_addr()?);
-    gateway.serve_on(listener, callgate::http::shutdown_signal()).await?;
+    server.serve_on(listener, callgate::http::shutdown_signal()).await?;
     Ok(())
 }

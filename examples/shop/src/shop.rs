@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    async fn gateway() -> Callgate {
+    async fn server() -> Callgate {
         Callgate::builder().plugin(Shop::open(":memory:").await.unwrap()).build().unwrap()
     }
 
@@ -229,16 +229,16 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_may_look_and_only_some_may_buy() {
-        let gateway = gateway().await;
-        assert_eq!(gateway.as_caller(Caller::anonymous()).methods(), ["shop.products.find"]);
+        let server = server().await;
+        assert_eq!(server.as_caller(Caller::anonymous()).methods(), ["shop.products.find"]);
         let ids = ["shop.order.place", "shop.products.find"];
-        assert_eq!(gateway.as_caller(customer(Mask::Write)).methods(), ids);
+        assert_eq!(server.as_caller(customer(Mask::Write)).methods(), ids);
     }
 
     #[tokio::test]
     async fn an_order_takes_from_the_stock_until_there_is_no_more() {
-        let gateway = gateway().await;
-        let ada = gateway.as_caller(customer(Mask::Execute));
+        let server = server().await;
+        let ada = server.as_caller(customer(Mask::Execute));
         ada.call("shop.stock.set", json!({"product": 1, "stock": 3})).await.unwrap();
         let order =
             ada.call("shop.order.place", json!({"product": 1, "quantity": 2})).await.unwrap();
@@ -255,8 +255,8 @@ mod tests {
 
     #[tokio::test]
     async fn arguments_are_checked_before_anything_runs() {
-        let gateway = gateway().await;
-        let ada = gateway.as_caller(customer(Mask::Write));
+        let server = server().await;
+        let ada = server.as_caller(customer(Mask::Write));
         let wrong = ada.call("shop.order.place", json!({"product": 1, "quantity": 0})).await;
         assert!(wrong.unwrap_err().to_string().starts_with("argument `quantity`"));
     }

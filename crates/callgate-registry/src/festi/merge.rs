@@ -175,7 +175,7 @@ impl Sections {
     }
 }
 
-/// Merges actions. Those of the registry only apply to its own methods.
+/// Merges actions. The actions of the registry apply only to methods of the registry.
 fn actions(
     festi: Vec<ActionRow>,
     own: Vec<ActionRow>,

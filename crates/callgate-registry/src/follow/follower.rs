@@ -80,17 +80,17 @@ struct CatalogBuild {
 }
 
 impl Follower {
-    pub(super) fn new(registry: &Registry, gateway: &Callgate) -> Self {
+    pub(super) fn new(registry: &Registry, server: &Callgate) -> Self {
         let authenticator = registry.authenticator();
         let source = CatalogSource {
             store: Arc::clone(&registry.store),
-            gateway: Arc::clone(gateway.gateway()),
+            gateway: Arc::clone(server.gateway()),
             upstreams: Arc::new(RowUpstreams::new(registry.factory.clone())),
-            code: gateway.methods().into(),
+            code: server.methods().into(),
             exposure: registry.exposure,
             open_methods: registry
                 .open_methods
-                .or_else(|| gateway.requires_auth().then_some(OpenMethods::Refuse)),
+                .or_else(|| server.requires_auth().then_some(OpenMethods::Refuse)),
             tracker: Arc::clone(authenticator.tracker()),
             builds: Arc::default(),
         };
@@ -99,8 +99,8 @@ impl Follower {
             source,
             authenticator,
             credentials: registry.credentials.clone(),
-            readiness: gateway.readiness().clone(),
-            mcp: Arc::clone(gateway.mcp()),
+            readiness: server.readiness().clone(),
+            mcp: Arc::clone(server.mcp()),
             replicas: Replicas::default(),
             seen: UNSEEN,
             building: None,

@@ -9,8 +9,8 @@ use crate::store::Store;
 /// Number of seconds that messages are kept.
 const KEPT: i64 = 60;
 
-/// Delivers messages. Those that this server stored match none of its calls. No message is read twice, since a
-/// cancellation could cancel a later call.
+/// Delivers messages. Messages that this server stored match none of its calls. No message is read twice,
+/// since a cancellation could cancel a later call.
 #[derive(Debug, Default)]
 pub(crate) struct MessageFollower {
     seen: i64,

@@ -55,13 +55,13 @@ const FLUSHED_AT_ONCE: usize = 1_000;
 /// let url: DatabaseUrl = "sqlite:registry.db".parse()?;
 /// let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await?;
 /// let registry = Registry::new(Arc::new(store)).share_rate_limits();
-/// let gateway = Callgate::builder()
+/// let server = Callgate::builder()
 ///     .methods(methods![get_user])
 ///     .authenticate(registry.authenticator())
 ///     .sessions(registry.sessions().await?)
 ///     .build()?;
-/// let following = registry.follow(&gateway).await?;
-/// gateway.serve("127.0.0.1:8080").await?;
+/// let following = registry.follow(&server).await?;
+/// server.serve("127.0.0.1:8080").await?;
 /// following.end().await;
 /// # Ok(())
 /// # }
@@ -162,9 +162,9 @@ impl Registry {
 
     /// Loads the registry into a server and keeps it up to date. If code and a row define the same method, the
     /// row may change its texts, safety, masks and exposure.
-    pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
-        self.ensure_sections(gateway.sections()).await?;
-        let mut follower = Follower::new(self, gateway);
+    pub async fn follow(&self, server: &Callgate) -> Result<Following> {
+        self.ensure_sections(server.sections()).await?;
+        let mut follower = Follower::new(self, server);
         follower.load().await?;
         let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
         let (tokens, tracker) = (authenticator.tokens(), authenticator.tracker());
@@ -175,7 +175,7 @@ impl Registry {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
-        let lease = Lease::take(&store, gateway.gateway(), tracker, self.shares_rate_limits).await;
+        let lease = Lease::take(&store, server.gateway(), tracker, self.shares_rate_limits).await;
         let tasks = vec![
             tokio::spawn(follower.run()),
             tokio::spawn(look_ups.run()),

@@ -289,7 +289,7 @@ impl CompiledInput {
         !self.is_required(name) && self.allows_null(name) == Some(false)
     }
 
-    /// Returns whether a parameter allows `null`; `None` if it has no validator of its own.
+    /// Returns whether a parameter allows `null`; `None` if it has no separate validator.
     fn allows_null(&self, name: &str) -> Option<bool> {
         let mut validators = self.property_validators().iter();
         let (_, validator) = validators.find(|(known, _)| known == name)?;

@@ -19,7 +19,7 @@
 //!     }
 //! }
 //!
-//! let gateway = Callgate::builder().plugin(Counter::default()).build()?;
+//! let server = Callgate::builder().plugin(Counter::default()).build()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

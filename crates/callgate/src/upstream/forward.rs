@@ -10,7 +10,7 @@
 //! let options = ForwardOptions::new("http://localhost:6800/jsonrpc".parse()?)
 //!     .params(ParamStyle::Positional)
 //!     .first_param(&json!("token:s3cret"));
-//! let gateway = Callgate::builder()
+//! let server = Callgate::builder()
 //!     .upstream("aria2", Forward::new("aria2", options)?)
 //!     .upstream_methods([Method::new("aria2.getVersion".parse()?).upstream("aria2")])
 //!     .build()?;

@@ -307,7 +307,7 @@ fn flatten(schema: &mut Schema) {
     }
 }
 
-/// Returns the members of a union and of unions in it, with the first description of the latter.
+/// Returns the members of a union and of nested unions, with the first description of the nested unions.
 fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value>)> {
     let (mut flat, mut seen, mut description) = (Vec::new(), HashSet::new(), None);
     let mut is_any_of = outer == "anyOf";

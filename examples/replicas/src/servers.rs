@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// Running gateways. They stop when this is dropped.
+/// Running servers. They stop when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Gateways {
+pub(crate) struct Servers {
     program: PathBuf,
     database: String,
     running: Vec<(Child, SocketAddr)>,
 }
 
-impl Drop for Gateways {
+impl Drop for Servers {
     fn drop(&mut self) {
         for (child, _) in &mut self.running {
             let _ = child.kill();
@@ -25,15 +25,15 @@ impl Drop for Gateways {
     }
 }
 
-impl Gateways {
-    /// Starts gateways with the tools of the demo, each on a free port.
+impl Servers {
+    /// Starts servers with the tools of the demo, each on a free port.
     pub(crate) fn start(program: PathBuf, database: String, count: usize) -> anyhow::Result<Self> {
-        let mut gateways = Self { program, database, running: Vec::new() };
+        let mut servers = Self { program, database, running: Vec::new() };
         for number in 1..=count {
-            eprintln!("replicas: starting gateway {number}");
-            gateways.start_one()?;
+            eprintln!("replicas: starting server {number}");
+            servers.start_one()?;
         }
-        Ok(gateways)
+        Ok(servers)
     }
 
     fn start_one(&mut self) -> anyhow::Result<()> {
@@ -47,7 +47,7 @@ impl Gateways {
         self.running.push((child, SocketAddr::from(([127, 0, 0, 1], 0))));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        let start: Value = serde_json::from_str(&line).context("the gateway did not start")?;
+        let start: Value = serde_json::from_str(&line).context("the server did not start")?;
         let address = start.get("address").and_then(Value::as_str).context("it has no address")?;
         if let Some((_, known)) = self.running.last_mut() {
             *known = address.parse()?;
@@ -65,7 +65,7 @@ impl Gateways {
         command
     }
 
-    /// Creates a permanent token. Tokens of the demo expire when the next gateway starts.
+    /// Creates a permanent token. Tokens of the demo expire when the next server starts.
     pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
         let output = self.command(&["token", "add", user, "--name", "replicas"]).output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
