@@ -171,6 +171,7 @@ impl ServiceResponse {
         self.unexpected(match media(&self.headers) {
             _ if self.body.trim().is_empty() => Problem::Empty,
             _ if self.body.contains("<methodResponse") => Problem::OtherProtocol("XML-RPC"),
+            _ if unexpected::has_php_error(&self.body) => Problem::PhpError,
             Some(media) if !media.contains("json") => Problem::ContentType(media),
             _ => problem,
         })

@@ -49,6 +49,22 @@ fn responses() -> Vec<(&'static str, FakeResponse)> {
             "XML-RPC",
             FakeResponse::text(200, "text/xml", "<?xml version=\"1.0\"?><methodResponse/>"),
         ),
+        (
+            "an error of PHP",
+            FakeResponse::text(
+                200,
+                "text/html",
+                "<br />\n<b>Fatal error</b>:  Uncaught Error: no Pet in <b>/srv/pets.php</b> on line <b>3</b><br />",
+            ),
+        ),
+        (
+            "a warning of PHP before the reply",
+            FakeResponse::text(
+                200,
+                "application/json",
+                "\nWarning: Undefined variable $id in /srv/pets.php on line 4\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}",
+            ),
+        ),
         ("a page", FakeResponse::text(200, "text/html", "<html><h1>Welcome</h1></html>")),
     ]
 }

@@ -32,6 +32,8 @@ pub(crate) enum Problem {
     NotRpc(&'static str),
     /// A reply of another protocol.
     OtherProtocol(&'static str),
+    /// PHP has written an error into the response.
+    PhpError,
 }
 
 impl UnexpectedResponse {
@@ -77,6 +79,7 @@ impl UnexpectedResponse {
             Problem::OtherProtocol(name) => {
                 format!("the response is {name}, and not a JSON-RPC reply")
             }
+            Problem::PhpError => "the response has an error of PHP".to_owned(),
         };
         let hint = match (&self.problem, self.status) {
             (Problem::Status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
@@ -91,6 +94,9 @@ impl UnexpectedResponse {
             (Problem::Upgrade(url), _) => format!("; set `url` to {url}"),
             (Problem::Session(header), _) => format!("; set `login.header` to `{}`", header.0),
             (Problem::OtherProtocol(_), _) => "; it cannot be called with JSON-RPC".to_owned(),
+            (Problem::PhpError, _) => {
+                "; correct it, and turn `display_errors` of PHP off".to_owned()
+            }
             _ => String::new(),
         };
         format!("{what}{text}{hint}")
@@ -127,6 +133,7 @@ impl UnexpectedResponse {
             Problem::OtherProtocol(_) => {
                 (CallOutcome::NotRpc, "responded with {}, which is not JSON-RPC.", LOOK)
             }
+            Problem::PhpError => (CallOutcome::Error, "responded with an error of PHP.", "{again}"),
         };
         (outcome, what, advice)
     }
@@ -169,6 +176,13 @@ impl UnexpectedResponse {
 /// contains it may be the reply of a method that has run.
 pub(super) fn says_queue_full(body: &str) -> bool {
     QUEUE_MESSAGES.contains(&body.trim())
+}
+
+/// Returns `true` if the body has an error or a warning as PHP writes it, in HTML or as text.
+pub(super) fn has_php_error(body: &str) -> bool {
+    const KINDS: [&str; 5] = ["Fatal error", "Parse error", "Warning", "Notice", "Deprecated"];
+    let has = |kind: &str| ["</b>:", ":"].iter().any(|end| body.contains(&format!("{kind}{end}")));
+    body.contains(".php") && body.contains(" on line ") && KINDS.into_iter().any(has)
 }
 
 const LOOK: &str = "{again} An administrator should check its URL.";
