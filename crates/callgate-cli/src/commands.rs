@@ -19,7 +19,7 @@ use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) use methods::{BasicOptions, ServiceOptions};
+pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
 /// Maximum time to wait at the end for token requests that are under way.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);

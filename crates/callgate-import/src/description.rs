@@ -38,7 +38,8 @@ impl Description {
         match self {
             Self::OpenRpc(_) => (
                 "offers no OpenRPC document",
-                "an OpenRPC document can also be imported from a file",
+                "an OpenRPC document can also be imported from a file; `callgate import introspect` reads \
+                 `system.listMethods`",
             ),
             Self::Introspection => {
                 ("does not list its methods", "import an OpenRPC document or a manifest instead")

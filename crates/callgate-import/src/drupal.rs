@@ -20,6 +20,7 @@ use crate::hint::hinted;
 use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service};
 use crate::source::{Refusal, Source, UpstreamKeys};
+use crate::text::counted;
 
 /// Path of the JSON-RPC endpoint below the site.
 const ENDPOINT: &str = "/jsonrpc";
@@ -203,12 +204,12 @@ pub(crate) async fn read(
         Module::Mcp => Source {
             states_access: true,
             supersedes: &[DISCOVERY_SOURCE],
-            notes: vec![format!("{} tools of jsonrpc_mcp", all.len())],
+            notes: vec![format!("{} of jsonrpc_mcp", counted(all.len(), "tool"))],
             ..Source::new(TOOLS_SOURCE, upstream)
         },
         Module::Discovery => Source {
             yields_to: &[TOOLS_SOURCE],
-            notes: vec![format!("{} methods of jsonrpc_discovery", all.len())],
+            notes: vec![format!("{} of jsonrpc_discovery", counted(all.len(), "method"))],
             ..Source::new(DISCOVERY_SOURCE, upstream)
         },
     };

@@ -20,6 +20,7 @@ use crate::hint::hinted;
 use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service, is_unknown_method, shortened_message};
 use crate::source::{Proposal, Refusal, Source};
+use crate::text::counted;
 
 const LIST: &str = "system.listMethods";
 const SIGNATURE: &str = "system.methodSignature";
@@ -49,7 +50,7 @@ pub(crate) async fn read(
 ) -> anyhow::Result<Option<Source>> {
     let Some(names) = names(service, attempts).await? else { return Ok(None) };
     let mut source = Source {
-        notes: vec![format!("{} methods listed", names.len())],
+        notes: vec![format!("{} listed", counted(names.len(), "method"))],
         yields_to: &["OpenRPC "],
         ..Source::new("introspection", upstream)
     };
@@ -66,8 +67,8 @@ async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Opt
     let list = service.ask(LIST, &[]).await.map(|list| list.get().to_owned());
     let read =
         |list: String| serde_json::from_str(&list).map_err(|_| "the reply is not a list of names");
-    let what = "POST system.listMethods";
-    let names: Option<Vec<String>> = attempts.read(service.target(), what, list, None, read)?;
+    let what = service.request_name(LIST);
+    let names: Option<Vec<String>> = attempts.read(service.target(), &what, list, None, read)?;
     let Some(mut names) = names else { return Ok(None) };
     if names.len() > MAX_METHODS {
         bail!("{} has {} methods, more than {MAX_METHODS}", service.target(), names.len());
@@ -185,9 +186,10 @@ impl Describer {
     fn note(&self, what: &str) -> Option<String> {
         (self.refused > 0).then(|| {
             format!(
-                "note: {} of {} methods was refused: {}; new methods are imported without their {what}, and \
-                 others keep it",
-                self.method, self.refused, self.refusal
+                "note: {} of {} was refused: {}; new methods are imported without their {what}, and others keep it",
+                self.method,
+                counted(self.refused, "method"),
+                self.refusal
             )
         })
     }

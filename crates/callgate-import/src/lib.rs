@@ -38,9 +38,9 @@ pub use hint::{Hinted, hinted};
 pub use plan::{
     Added, Detail, Guess, ImportedMethod, Line, Override, Plan, Report, preview, review, write,
 };
-pub use required_sections::{RequiredSections, RequiredSectionsByKey};
+pub use required_sections::{RequiredSections, RequiredSectionsByKey, named_masks};
 pub use service::{Attempts, Service};
 pub use source::{
     ImportOptions, Proposal, Refusal, RequiredMask, Selection, Source, SourceParams, UpstreamKeys,
 };
-pub use text::{one_line, read_file, shortened};
+pub use text::{counted, one_line, read_file, shortened};

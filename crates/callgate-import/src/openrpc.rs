@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::hint::hinted;
 use crate::source::{Refusal, Source};
+use crate::text::counted;
 use crate::yaml;
 use method::Reader;
 use references::References;
@@ -40,34 +41,57 @@ pub struct ReadOptions<'a> {
 /// Parses a document in JSON, or in YAML if it does not begin like JSON.
 fn parse(text: &str) -> anyhow::Result<Value> {
     let text = text.trim_start_matches('\u{feff}');
-    if text.trim_start().starts_with(['{', '[']) || text.trim().is_empty() {
-        return serde_json::from_str(text).context("the document is not JSON");
+    match text.trim_start().chars().next() {
+        None | Some('{' | '[') => serde_json::from_str(text).context("the document is not JSON"),
+        Some('<') => bail!("the document is HTML or XML, and not JSON or YAML"),
+        Some(_) => yaml::parse(text).context("the document is not valid YAML"),
     }
-    yaml::parse(text).context("the document is not YAML")
+}
+
+/// Returns the version of OpenRPC. An unquoted `1.0` in YAML is a number.
+fn version(document: &Value) -> anyhow::Result<String> {
+    if let Some(version @ (Value::String(_) | Value::Number(_))) = document.get("openrpc") {
+        return Ok(plain(version));
+    }
+    if is_openapi(document) {
+        return Err(hinted(
+            "the document is an OpenAPI document, which describes HTTP resources and no JSON-RPC methods",
+            "import an OpenRPC document of the service, or write a manifest for `callgate import manifest FILE`",
+        ));
+    }
+    Err(hinted(
+        "the document has no `openrpc` with a version",
+        "an OpenRPC document begins with `{\"openrpc\": \"1.3.2\", \"info\": …`",
+    ))
+}
+
+fn is_openapi(document: &Value) -> bool {
+    ["openapi", "swagger"].iter().any(|key| document.get(key).is_some())
+}
+
+/// Returns a text, or a number as text.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// Reads a document.
 pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     let mut document = parse(text)?;
     let unused = external::embed(&mut document, options.external);
-    let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
-        return Err(hinted(
-            "the document has no `openrpc` with a version",
-            "an OpenRPC document begins with `{\"openrpc\": \"1.3.2\", \"info\": …`",
-        ));
-    };
+    let version = version(&document)?;
     let methods = match document.get("methods") {
         Some(Value::Array(methods)) => methods,
         Some(other) => bail!("`methods`: expected a list, found {}", kind(other)),
         None => bail!("the document has no `methods`"),
     };
-    let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
-    let title = options.name.or_else(|| info("title")).unwrap_or("untitled");
+    let info = |key: &str| document.pointer(&format!("/info/{key}")).map(plain);
+    let title = options.name.map(ToOwned::to_owned).or_else(|| info("title"));
+    let title = title.unwrap_or_else(|| "untitled".to_owned());
     let mut source = Source::new(format!("OpenRPC document `{title}`"), options.upstream);
     source.notes.push(format!(
-        "version {}, {} methods, OpenRPC {version}",
-        info("version").unwrap_or("unknown"),
-        methods.len()
+        "version {}, {}, OpenRPC {version}",
+        info("version").as_deref().unwrap_or("unknown"),
+        counted(methods.len(), "method")
     ));
     source.notes.extend(servers(&document));
     let note = |name: &str| format!("note: no `$ref` refers to `{name}` of `--reference`");

@@ -27,6 +27,7 @@ use anyhow::Context as _;
 
 use crate::hint::hinted;
 use crate::source::Source;
+use crate::text::counted;
 use files::Files;
 use method_reader::Reader;
 use symbols::Symbols;
@@ -85,10 +86,10 @@ fn read_directory(
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
     let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream)?;
-    source.notes.insert(0, format!("{count} PHP files"));
+    source.notes.insert(0, counted(count, "PHP file"));
     source.unread = files.unread;
     if files.links > 0 {
-        source.notes.push(format!("note: {} symbolic links are not followed", files.links));
+        source.notes.push(format!("note: not followed: {}", counted(files.links, "symbolic link")));
     }
     Ok(source)
 }
@@ -106,8 +107,8 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<S
     source.add_types(classes::read(&mut reader))?;
     if reader.permissions > 0 {
         reader.note(format!(
-            "note: {} methods need permissions that Drupal checks; `--section` adds a check here",
-            reader.permissions
+            "note: Drupal checks permissions of {}; `--section` adds a check here",
+            counted(reader.permissions, "method")
         ));
     }
     source.notes = reader.notes;

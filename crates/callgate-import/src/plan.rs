@@ -21,10 +21,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hint::hinted;
 use crate::required_sections::RequiredSections;
-use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams};
+use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams, kind};
 use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
-use required_sections::{kind, masks};
+use required_sections::masks;
 use shared::share_actions;
 use written::Written;
 
@@ -69,24 +69,28 @@ pub async fn write(
     Err(StoreError::Conflict.into())
 }
 
-/// Returns the methods of a source whose safety is a guess that nobody has approved, read-only ones first.
+/// Returns the methods of a source whose safety is unknown, or a guess that nobody has approved: read-only ones
+/// first, unknown ones last.
 pub async fn review(
     source: &Source,
     store: &Arc<SqlStore>,
     options: &ImportOptions,
 ) -> anyhow::Result<Vec<Guess>> {
     let mut guesses = Plan::read(store, source, options).await?.guesses;
-    guesses.sort_by(|a, b| (&b.safety, &a.id).cmp(&(&a.safety, &b.id)));
+    guesses.sort_by(|a, b| {
+        let key = |guess: &Guess| (guess.safety.is_some(), guess.safety.clone());
+        key(b).cmp(&key(a)).then_with(|| a.id.cmp(&b.id))
+    });
     Ok(guesses)
 }
 
-/// A method whose safety is a guess.
+/// A method whose safety nobody has declared.
 #[derive(Debug)]
 pub struct Guess {
     /// Id of the method.
     pub id: String,
-    /// `read_only` or `destructive`.
-    pub safety: String,
+    /// `read_only` or `destructive`; `None` if it is unknown.
+    pub safety: Option<String>,
     /// First line of the description.
     pub description: String,
 }
@@ -108,10 +112,14 @@ pub struct Plan {
     pub refused: Vec<Refusal>,
     /// Style of the parameters of all methods. It replaces the style in the source.
     params_by: Option<String>,
+    /// Names of sources of the same kind all of whose methods this one has, such as under an earlier title.
+    replaced: BTreeSet<String>,
     unchanged: usize,
     not_selected: usize,
-    /// Methods whose safety is a guess.
+    /// Methods whose safety is unknown or a guess.
     guesses: Vec<Guess>,
+    /// Number of methods whose safety is a guess that was approved before.
+    approved: usize,
     notes: Vec<String>,
     import: Import,
 }
@@ -165,8 +173,9 @@ impl Plan {
     ) -> Self {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
         plan.import.change_counter = rows.change_counter;
-        let registry = Registry::new(rows, written);
+        let registry = Registry::new(rows, written, options);
         plan.set_params_by(source, &registry, options);
+        plan.set_replaced(source, &registry);
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
@@ -223,6 +232,29 @@ impl Plan {
                 style
             }
         };
+    }
+
+    fn set_replaced(&mut self, source: &Source, registry: &Registry<'_>) {
+        let key = |row: &'_ MethodRow| (row.upstream_name().to_owned(), row.rpc_method.clone());
+        let own: HashSet<_> = source.methods.iter().map(|method| key(&method.row)).collect();
+        let mut others = BTreeSet::new();
+        for note in registry.written.values().filter(|note| source.is_another(&note.source)) {
+            let row = registry.methods.get(note.rpc_method.as_str());
+            let is_served = row.is_some_and(|row| row.upstream_name() == note.upstream)
+                && !Written::parse(note).is_hidden();
+            if is_served && source.upstreams.contains(&note.upstream) {
+                let has = own.contains(&(note.upstream.clone(), note.rpc_method.clone()));
+                others.insert((note.source.clone(), has));
+            }
+        }
+        let is_whole = |name: &String| !others.contains(&(name.clone(), false));
+        let names = others.iter().map(|(name, _)| name).filter(|name| is_whole(name));
+        self.replaced = names.cloned().collect();
+        self.notes.extend(
+            self.replaced.iter().map(|name| {
+                format!("note: this source has all methods of {name}, and replaces it")
+            }),
+        );
     }
 
     /// Returns `true` if no method, type or grant changes.
@@ -285,6 +317,14 @@ impl Plan {
             self.kept.push(Refusal::new(id, reason));
             return None;
         }
+        if let Some(last) = last.filter(|last| source.is_another(&last.source))
+            && let written = Written::parse(last)
+            && !written.is_hidden()
+            && !self.replaced.contains(&last.source)
+        {
+            self.keep_of(last, written, source);
+            return None;
+        }
         let merged = registry.merge(source, proposal, last);
         merged.map_err(|reason| self.refuse(id, reason)).ok()
     }
@@ -300,13 +340,9 @@ impl Plan {
     ) {
         let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
         let (is_new, last) = (merged.row.id == 0, registry.last(proposal));
-        if let (Some(safety), true) = merged.row.safety_or_guess() {
-            let text = merged.row.description.as_deref().and_then(|text| text.lines().next());
-            let description = text.unwrap_or_default().to_owned();
-            self.guesses.push(Guess { id: id.to_owned(), safety: safety.to_owned(), description });
-            if options.approves_guesses {
-                merged.approve_guess();
-            }
+        self.add_guess(&merged.row, proposal);
+        if options.approves_guesses && merged.row.safety_or_guess().1 {
+            merged.approve_guess();
         }
         if let Some(reason) = proposal.hidden
             && merged.row.exposed.as_deref() == Some("0")
@@ -317,6 +353,7 @@ impl Plan {
             self.kept.push(Refusal::new(id, merged.kept.join("; ")));
         }
         merged.written.source_params_by.clone_from(&self.params_by);
+        merged.written.also_in.remove(&source.name);
         let note = merged.written.to_row(upstream, id, &source.name);
         if !is_new && merged.changes.is_empty() {
             self.unchanged += 1;
@@ -341,6 +378,19 @@ impl Plan {
         }
     }
 
+    /// Records a row whose safety nobody has declared, or whose guess was approved.
+    fn add_guess(&mut self, row: &MethodRow, proposal: &Proposal) {
+        let (safety, is_guess) = row.safety_or_guess();
+        if is_guess || safety.is_none() {
+            let text = row.description.as_deref().and_then(|text| text.lines().next());
+            let description = text.unwrap_or_default().to_owned();
+            let (id, safety) = (row.rpc_method.clone(), safety.map(ToOwned::to_owned));
+            self.guesses.push(Guess { id, safety, description });
+        } else if proposal.row.safety_or_guess() == (safety, true) {
+            self.approved += 1;
+        }
+    }
+
     /// Removes methods that the source no longer has. Methods that the source still has, but that are
     /// refused now, stay.
     fn remove_missing(
@@ -359,29 +409,61 @@ impl Plan {
         let is_superseded = |name: &str| {
             name.strip_suffix(&suffix).is_some_and(|name| source.supersedes.contains(&name))
         };
-        let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
-        gone.retain(|note| {
-            (note.source == source.name || is_superseded(&note.source))
-                && source.upstreams.contains(&note.upstream)
+        let mut missing: Vec<&ImportRow> = registry.written.values().copied().collect();
+        missing.retain(|note| {
+            source.upstreams.contains(&note.upstream)
                 && !known.contains(note.rpc_method.as_str())
                 && options.selects(&note.rpc_method)
         });
-        gone.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
-        for note in gone {
+        missing.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
+        for note in missing {
             let row = registry.methods.get(note.rpc_method.as_str());
-            if let Some(row) = row.filter(|row| row.upstream_name() == note.upstream) {
-                self.remove(row, note, options.prune);
+            let Some(row) = row.filter(|row| row.upstream_name() == note.upstream) else {
+                continue;
+            };
+            let mut written = Written::parse(note);
+            if note.source == source.name || is_superseded(&note.source) {
+                self.remove(row, note, written, options.prune);
+            } else if written.also_in.remove(&source.name) {
+                self.note(&written, note, &note.source);
             }
+        }
+        if !self.removed.is_empty() && source.can_be_named() {
+            self.notes.push(format!(
+                "note: if an earlier import of {} was of another source, import that one again with `--name NAME`",
+                source.name
+            ));
         }
     }
 
-    fn remove(&mut self, row: &MethodRow, note: &ImportRow, prune: bool) {
-        let mut written = Written::parse(note);
+    /// Keeps a method that another source of the same kind has written, and still has.
+    fn keep_of(&mut self, last: &ImportRow, mut written: Written, source: &Source) {
+        let reason = format!("all columns, since {} has it too", last.source);
+        self.kept.push(Refusal::new(&last.rpc_method, reason));
+        if written.also_in.insert(source.name.clone()) {
+            self.note(&written, last, &last.source);
+        }
+        let hint = "note: a method stays as the source that added it describes it; `--prefix` imports both, and \
+                    `--name` with the name of that source replaces it";
+        if !self.notes.iter().any(|note| note == hint) {
+            self.notes.push(hint.to_owned());
+        }
+    }
+
+    fn note(&mut self, written: &Written, last: &ImportRow, source: &str) {
+        let note = written.to_row(&last.upstream, &last.rpc_method, source);
+        self.import.changes.push(ImportChange::Note(note));
+    }
+
+    fn remove(&mut self, row: &MethodRow, note: &ImportRow, mut written: Written, prune: bool) {
+        if let Some(other) = written.also_in.pop_first() {
+            let reason = format!("all columns, since {other} has it");
+            self.kept.push(Refusal::new(&note.rpc_method, reason));
+            return self.note(&written, note, &other);
+        }
         if prune {
             self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
-        } else if written.get("exposed") == Some("0")
-            || normalized(row).exposed.as_deref() == Some("0")
-        {
+        } else if written.is_hidden() || normalized(row).exposed.as_deref() == Some("0") {
             // Hidden before; if a person has exposed it since, it stays exposed.
             return;
         } else {

@@ -51,6 +51,17 @@ impl RequiredSectionsByKey {
     }
 }
 
+/// Returns sections with the names of their masks, such as `content:read`.
+pub fn named_masks(needs: &RequiredSections) -> Vec<String> {
+    let name = |mask| match mask {
+        "2" => "read",
+        "4" => "write",
+        "6" => "execute",
+        other => other,
+    };
+    needs.iter().map(|(ident, mask)| format!("{ident}:{}", name(mask))).collect()
+}
+
 /// Adds a section. If it exists already, the stricter mask applies.
 pub(crate) fn tighten(needs: &mut RequiredSections, ident: &str, mask: &str) {
     let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());

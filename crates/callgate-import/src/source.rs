@@ -37,6 +37,8 @@ pub struct ImportOptions {
     pub prune: bool,
     /// Declares the safety of methods where it is a guess.
     pub approves_guesses: bool,
+    /// Names of the upstreams that are configured, if they are known.
+    pub upstreams: Option<Vec<String>>,
 }
 
 impl ImportOptions {
@@ -119,6 +121,16 @@ impl Source {
         self.methods.is_empty() && self.refused.is_empty() && self.unread.is_empty()
     }
 
+    /// Returns `true` if `--name` sets its name.
+    pub(crate) fn can_be_named(&self) -> bool {
+        ["OpenRPC", "PHP", "manifest"].contains(&kind(&self.name))
+    }
+
+    /// Returns `true` for the name of another source of the same kind, whose methods stay as they are.
+    pub(crate) fn is_another(&self, name: &str) -> bool {
+        self.can_be_named() && name != self.name && kind(name) == kind(&self.name)
+    }
+
     /// Returns `true` if users are imported too.
     pub fn has_users(&self) -> bool {
         !self.access.users.is_empty()
@@ -192,6 +204,11 @@ impl Source {
             }
         }
     }
+}
+
+/// Returns the first word of a source's name.
+pub(crate) fn kind(source: &str) -> &str {
+    source.split(' ').next().unwrap_or_default()
 }
 
 /// Maximum number of methods in a note.

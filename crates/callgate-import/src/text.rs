@@ -26,6 +26,11 @@ pub fn read_file(file: &Path) -> anyhow::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
 }
 
+/// Returns a number and a noun: `1 method`, `2 methods`.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Escapes control characters and invisible characters, so that the text stays on one line, cannot control
 /// the terminal, and hides nothing.
 pub fn one_line(text: &str) -> String {

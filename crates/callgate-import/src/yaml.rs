@@ -1,7 +1,6 @@
 //! YAML documents as JSON values.
 //!
-//! Plain scalars are those of YAML 1.2: `no` and `2026-01-01` are strings. Merge keys (`<<`) of YAML 1.1
-//! are refused, because YAML 1.2 does not have them, and the merged members would be lost.
+//! Plain scalars are those of YAML 1.2: `no` and `2026-01-01` are strings. Merge keys (`<<`) are those of 1.1.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -61,7 +60,7 @@ impl Loader {
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some((Container::List(items), anchor)) => self.add(Value::Array(items), anchor),
                 Some((Container::Mapping(members, _), anchor)) => {
-                    self.add(Value::Object(members), anchor)
+                    self.add(Value::Object(merged(members)?), anchor)
                 }
                 None => Ok(()),
             },
@@ -133,13 +132,29 @@ fn depth(value: &Value) -> usize {
 }
 
 fn key_text(key: Value) -> anyhow::Result<String> {
-    let key = match key {
-        Value::String(text) => text,
+    match key {
+        Value::String(text) => Ok(text),
         Value::Array(_) | Value::Object(_) => bail!("a key is a list or a mapping"),
-        other => other.to_string(),
+        other => Ok(other.to_string()),
+    }
+}
+
+/// Adds the members of the mappings under `<<`, of which earlier ones and other members take precedence.
+fn merged(mut members: Map<String, Value>) -> anyhow::Result<Map<String, Value>> {
+    let mappings = match members.shift_remove("<<") {
+        None => return Ok(members),
+        Some(Value::Array(list)) => list,
+        Some(one) => vec![one],
     };
-    ensure!(key != "<<", "merge keys (`<<`) are not supported");
-    Ok(key)
+    for mapping in mappings {
+        let Value::Object(mapping) = mapping else {
+            bail!("the value of `<<` is neither a mapping nor a list of mappings");
+        };
+        for (key, value) in mapping {
+            members.entry(key).or_insert(value);
+        }
+    }
+    Ok(members)
 }
 
 /// Returns the value of a scalar by the core schema of YAML 1.2.
@@ -210,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn merge_keys_add_members() {
+        let text = "a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc: {<<: *a, x: 0}\nd:\n  <<: [*a, *b]\n  w: 0\n";
+        let value = parse(text).unwrap();
+        assert_eq!(value["c"], json!({"x": 0, "y": 1}));
+        assert_eq!(value["d"], json!({"w": 0, "x": 1, "y": 1, "z": 2}));
+    }
+
+    #[test]
     fn ambiguous_and_hostile_documents_are_refused() {
         let bomb = (1..20).fold(format!("a0: &a0 [{}]\n", "x".repeat(10_000)), |text, n| {
             let aliases = vec![format!("*a{}", n - 1); 10].join(", ");
@@ -224,7 +247,7 @@ mod tests {
             (&"- ".repeat(200), "line 1: more than 128 nested lists and mappings"),
             ("a: 1\na: 2\n", "line 2: the key `a` occurs twice"),
             ("a: &x [*x]\n", "the alias refers to a value that contains it"),
-            ("base: &b {c: 1}\nd:\n  <<: *b\n", "line 3: merge keys (`<<`) are not supported"),
+            ("a: {<<: [{b: 1}, 2]}\n", "line 1: the value of `<<` is neither a mapping nor a list"),
             ("? [a]\n: 1\n", "a key is a list or a mapping"),
             ("a: 1\n---\nb: 2\n", "a second document begins"),
             ("a: *nothing\n", "unknown anchor"),

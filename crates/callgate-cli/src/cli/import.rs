@@ -207,7 +207,7 @@ pub(crate) struct ImportOptions {
     pub(crate) upstream: Option<String>,
     /// Prefix of the ids, such as `test.`, for a service that has the same methods as another. The service gets
     /// the names without it
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
     /// Only methods whose name in the source matches, such as `user.*`; may be repeated
     #[arg(long, value_name = "PATTERN")]
@@ -234,8 +234,8 @@ pub(crate) struct ImportOptions {
     /// Print the changes without writing them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// List the methods whose safety is a guess, and write nothing; `--review=approve` imports the methods and
-    /// declares the guesses
+    /// List the methods whose safety is a guess or unknown, and write nothing; `--review=approve` imports the methods
+    /// and declares the guesses
     #[arg(long, value_name = "ACTION", num_args = 0..=1, require_equals = true,
         default_missing_value = "list", conflicts_with_all = ["dry_run", "watch"])]
     pub(crate) review: Option<Review>,
@@ -256,6 +256,7 @@ impl ImportOptions {
             no_output_schemas: self.no_output_schemas,
             prune: self.prune,
             approves_guesses: self.review == Some(Review::Approve),
+            upstreams: None,
         }
     }
 }
@@ -268,12 +269,19 @@ struct Line {
     import: Import,
 }
 
+fn prefix(text: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    if text.chars().all(is_allowed) {
+        return Ok(text.to_owned());
+    }
+    Err("expected letters and digits of ASCII, and `.`, `_`, `-`, `/` and `:`".to_owned())
+}
+
 fn source_params(text: &str) -> Result<SourceParams, String> {
     if text == "described" {
         return Ok(SourceParams::Described);
     }
-    let style = ParamStyle::ALL.into_iter().find(|style| style.as_str() == text);
-    style.map(SourceParams::Style).ok_or_else(|| {
+    text.parse().map(SourceParams::Style).map_err(|_| {
         let styles = ParamStyle::ALL.map(ParamStyle::as_str).join("`, `");
         format!("expected `{styles}` or `described`")
     })

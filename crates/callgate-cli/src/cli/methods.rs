@@ -2,13 +2,12 @@
 
 use callgate::Mask;
 use callgate::lint::ClientProfile;
-use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::ListArgs;
-use super::values::{json, json_object, param, section_and_mask};
+use super::values::{json, json_object, param, param_style, section_and_mask};
 use crate::commands::BasicOptions;
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +98,7 @@ pub(crate) struct MethodFields {
     pub(crate) remote_name: Option<String>,
     /// How the service takes the parameters: `name`, `position`, `either` (by position, and by name if an optional one
     /// before others is absent) or `position-null` (by position, with null for such a one)
-    #[arg(long, value_name = "STYLE", value_parser = ParamStyle::ALL.map(ParamStyle::as_str))]
+    #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
     /// MCP annotations of the tool, a JSON object
     #[arg(long, value_name = "JSON", value_parser = json_object)]

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use callgate::Mask;
 use callgate::gateway::SETTING_KEYS;
-use callgate::model::TypeExpr;
+use callgate::model::{ParamStyle, TypeExpr};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -50,6 +50,14 @@ pub(super) fn mask() -> impl TypedValueParser<Value = Mask> {
 pub(crate) fn mask_name(mask: Mask) -> &'static str {
     let is_name = |name: &str| name.parse() == Ok(mask);
     MASKS.iter().map(|(name, _)| *name).find(|name| is_name(name)).unwrap_or_default()
+}
+
+/// Parses a style of parameters, and returns its name in the registry.
+pub(super) fn param_style() -> impl TypedValueParser<Value = String> {
+    let aliases = ["named", "positional"].map(|alias| PossibleValue::new(alias).hide(true));
+    let styles = ParamStyle::ALL.map(|style| PossibleValue::new(style.as_str()));
+    PossibleValuesParser::new(styles.into_iter().chain(aliases))
+        .try_map(|text| text.parse::<ParamStyle>().map(|style| style.as_str().to_owned()))
 }
 
 pub(super) fn section_and_mask(text: &str) -> Result<(String, Mask), String> {

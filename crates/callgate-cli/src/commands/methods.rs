@@ -8,4 +8,4 @@ pub(super) mod call;
 pub(super) mod lint;
 pub(super) mod upstream;
 
-pub(crate) use service::{BasicOptions, ServiceOptions};
+pub(crate) use service::{BasicOptions, ServiceOptions, parse_url};

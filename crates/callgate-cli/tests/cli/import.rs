@@ -219,6 +219,7 @@ fn a_section_without_a_mask_gets_one_by_safety() {
 #[test]
 fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
     let dir = registry();
+    dir.write("callgate.toml", "[upstreams.zoo]\nurl = \"http://127.0.0.1:9/\"\n");
     dir.ok(&["method", "add", "pet.get", "--upstream", "zoo", "--read-only"]);
     dir.ok(&["method", "add", "pet.list", "--title", "Mine", "--param", "int $page"]);
     let all = document(&json!([reading("pet.get", "A."), reading("pet.list", "B.")]));

@@ -118,6 +118,9 @@ fn attempts_are_listed_if_no_description_is_found() {
     for arguments in [
         &["try", url, "--listen", "0.0.0.0:0"][..],
         &["try", "localhost"],
+        &["try", "localhost:6800"],
+        &["try", "a.yaml"],
+        &["import", "introspect", "localhost:6800/jsonrpc"],
         &["try", url, "--database", "sqlite:x.db"],
     ] {
         told.push_str(&dir.run(arguments).failure().1);
@@ -255,10 +258,9 @@ fn basic_is_kept_in_what_an_import_suggests_and_in_upstreams() {
     let url = service.url("/");
     let ran = dir.run(&[&["import", "introspect", &url][..], &basic].concat());
     let told = format!("{}{}", ran.stdout(), ran.stderr());
-    assert!(
-        told.contains("basic_user = \"ada\"\nbasic_password = { file = \"password\" }"),
-        "{told}"
-    );
+    let file = json!(dir.path("password"));
+    let keys = format!("basic_user = \"ada\"\nbasic_password = {{ file = {file} }}");
+    assert!(told.contains(&keys), "{told}");
     dir.ok(&[&["upstream", "set", "default", &format!("url={url}")][..], &basic].concat());
     let shown = dir.ok(&["upstream", "show", "default", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use callgate::catalog::Catalog;
 use callgate::gateway::Settings;
 use callgate::internal::{Components, ContentDescriptor, SourceSchema};
-use callgate::model::{Finding, Prefix};
+use callgate::model::{Finding, ParamStyle, Prefix, REST_PARAM};
 use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, settings};
 use serde_json::{Map, Value, json};
 
@@ -93,7 +93,10 @@ impl Tool {
         // A schema of the row has the parameters' own names.
         let input = match own_schema(row.input_schema.as_deref()) {
             Some(Value::Object(own)) => own,
-            _ => with_own_names(object("inputSchema"), entry.findings()),
+            _ => {
+                let schema = with_own_names(object("inputSchema"), entry.findings());
+                if is_variadic(row) { with_rest(schema) } else { schema }
+            }
         };
         let output = own_schema(row.output_schema.as_deref());
         let output = output.or_else(|| tool.remove("outputSchema"));
@@ -106,6 +109,25 @@ fn own_schema(text: Option<&str>) -> Option<Value> {
     let mut schema: Value = serde_json::from_str(text?).ok()?;
     repair_php(&mut schema);
     schema.is_object().then_some(schema)
+}
+
+/// Returns `true` if the last parameter of the row is variadic, such as `int ...$ids`.
+fn is_variadic(row: &MethodRow) -> bool {
+    let params: Vec<Value> =
+        row.params.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let last = params.last().map(|last| last.get("type").unwrap_or(last));
+    let ty = last.and_then(Value::as_str).and_then(|text| text.split('$').next());
+    ty.is_some_and(|ty| ty.contains("..."))
+}
+
+/// Marks the last parameter as variadic, which OpenRPC cannot say.
+fn with_rest(mut schema: Map<String, Value>) -> Map<String, Value> {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    let last = properties.and_then(|properties| properties.values_mut().last());
+    if let Some(last) = last.and_then(Value::as_object_mut) {
+        last.insert(REST_PARAM.to_owned(), json!(true));
+    }
+    schema
 }
 
 /// Restores the names of parameters that were renamed for clients.
@@ -171,10 +193,10 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
 }
 
 fn structure(row: &MethodRow) -> &'static str {
-    match row.params_by.as_deref() {
-        Some("name") => "by-name",
-        Some("position" | "position-null") => "by-position",
-        _ => "either",
+    match row.params_by.as_deref().and_then(|style| style.parse().ok()) {
+        Some(ParamStyle::Named) => "by-name",
+        Some(ParamStyle::Positional | ParamStyle::PositionalNull) => "by-position",
+        Some(ParamStyle::Either) | None => "either",
     }
 }
 

@@ -3,7 +3,6 @@
 use callgate::forward::Target;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 use crate::service::{Attempts, GET_DOCUMENT, Service};
 
@@ -17,13 +16,16 @@ pub enum DocumentRequest {
 }
 
 impl DocumentRequest {
-    /// Returns both requests. The one that is more likely to succeed for the URL is first.
-    pub fn both(target: &Target) -> [Self; 2] {
+    /// Returns the possible requests, the likelier one for a URL first.
+    pub fn all(target: &Target) -> &'static [Self] {
         let path = target.path().to_ascii_lowercase();
-        if [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end)) {
-            return [Self::Get, Self::Discover];
+        let is_file = [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end));
+        match (target.is_websocket(), is_file) {
+            // Only calls are sent over a WebSocket.
+            (true, _) => &[Self::Discover],
+            (false, true) => &[Self::Get, Self::Discover],
+            (false, false) => &[Self::Discover, Self::Get],
         }
-        [Self::Discover, Self::Get]
     }
 
     /// Returns the document, or `None` if the service does not have it.
@@ -33,14 +35,15 @@ impl DocumentRequest {
         attempts: &mut Attempts,
     ) -> anyhow::Result<Option<String>> {
         let (what, reply) = match self {
-            Self::Get => (GET_DOCUMENT, service.get(None).await),
+            Self::Get => (GET_DOCUMENT.to_owned(), service.get(None).await),
             Self::Discover => {
                 let reply = service.ask("rpc.discover", &[]).await;
-                ("POST rpc.discover", reply.map(|document| document.get().to_owned()))
+                let name = service.request_name("rpc.discover");
+                (name, reply.map(|document| document.get().to_owned()))
             }
         };
         let read = |text: String| check(&text).map(|()| text);
-        attempts.read(service.target(), what, reply, None, read)
+        attempts.read(service.target(), &what, reply, None, read)
     }
 }
 
@@ -54,15 +57,12 @@ fn check(text: &str) -> Result<(), &'static str> {
     if serde_json::from_str::<Head>(text).is_ok() {
         return Ok(());
     }
-    let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
-    let is_yaml = || {
-        let document = super::parse(text).ok();
-        document.is_some_and(|document| document.get("openrpc").is_some_and(Value::is_string))
-    };
-    if !is_json && is_yaml() {
+    let document = super::parse(text).unwrap_or_default();
+    // The reader explains what an OpenAPI document is.
+    if super::version(&document).is_ok() || super::is_openapi(&document) {
         return Ok(());
     }
-    Err(if is_json {
+    Err(if serde_json::from_str::<IgnoredAny>(text).is_ok() {
         "the reply is JSON, but not an OpenRPC document"
     } else {
         "the reply is not JSON"

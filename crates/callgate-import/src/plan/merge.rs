@@ -10,7 +10,7 @@ use super::columns::{columns, group, keeps_names, normalized};
 use super::required_sections::{KeepReason, MergedSections, display, section_names};
 use super::written::Written;
 use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
-use crate::source::{Proposal, Source};
+use crate::source::{ImportOptions, Proposal, Source};
 
 /// Indexes of the registry's rows.
 pub(super) struct Registry<'a> {
@@ -22,6 +22,7 @@ pub(super) struct Registry<'a> {
     pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids, by the id in lower case.
     in_lower_case: HashMap<String, &'a str>,
+    upstreams: Option<&'a [String]>,
 }
 
 impl Merged {
@@ -49,13 +50,18 @@ pub(super) struct Merged {
 }
 
 impl<'a> Registry<'a> {
-    pub(super) fn new(rows: &'a CatalogRows, written: &'a [ImportRow]) -> Self {
+    pub(super) fn new(
+        rows: &'a CatalogRows,
+        written: &'a [ImportRow],
+        options: &'a ImportOptions,
+    ) -> Self {
         let mut registry = Self {
             methods: HashMap::new(),
             written: HashMap::new(),
             needs: RequiredSectionsByKey::of_rows(rows),
             by_action: HashMap::new(),
             in_lower_case: HashMap::new(),
+            upstreams: options.upstreams.as_deref(),
         };
         for row in &rows.methods {
             let id = row.rpc_method.as_str();
@@ -89,9 +95,17 @@ impl<'a> Registry<'a> {
         }
         let old_row = self.methods.get(id).copied();
         if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
-            return Err(format!(
-                "upstream `{owner}` has a method of that name; import one of them with `--prefix`"
-            ));
+            let is_configured = |names: &[String]| names.iter().any(|name| name == owner);
+            return Err(if self.upstreams.is_none_or(is_configured) {
+                format!(
+                    "upstream `{owner}` has a method of that name; import one of them with `--prefix`"
+                )
+            } else {
+                format!(
+                    "upstream `{owner}`, which is not configured, has a method of that name; \
+                     `callgate method remove` removes it"
+                )
+            });
         }
         let last = last.map(Written::parse);
         let (mut row, mut changes, mut by_hand) = match old_row {

@@ -12,7 +12,7 @@ use super::required_sections::display;
 use super::{Added, Changed, Plan};
 use crate::required_sections::RequiredSections;
 use crate::source::{Refusal, Source};
-use crate::text::{one_line, shortened};
+use crate::text::{counted, one_line, shortened};
 
 /// How much a preview shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,10 +80,12 @@ impl Report {
         report.findings(source, plan);
         let ImportAccess { sections, roles, users, grants, .. } = &plan.import.access;
         if !plan.import.access.is_empty() {
-            let (sections, roles) = (sections.len(), roles.len());
-            let (users, grants) = (users.len(), grants.len());
             report.data(format_args!(
-                "access   {sections} sections, {roles} roles, {users} users, {grants} grants"
+                "access   {}, {}, {}, {}",
+                counted(sections.len(), "section"),
+                counted(roles.len(), "role"),
+                counted(users.len(), "user"),
+                counted(grants.len(), "grant")
             ));
         }
         report.counts(plan);
@@ -150,14 +152,15 @@ impl Report {
         let sections = all - open - users;
         if users > 0 || sections > 0 {
             self.note(format_args!(
-                "of {all} new methods, {open} are open to every caller, {users} to every authenticated \
-                 user, {sections} to users with grants on their sections"
+                "of {}, {open} open to every caller, {users} to every authenticated user, {sections} to users \
+                 with grants on their sections",
+                counted(all, "new method")
             ));
         }
         if open > 0 {
             self.note(format_args!(
-                "note: {open} methods need no section, so every caller can call them, with or without a \
-                 token; `--section` adds one"
+                "note: every caller can call {} without a section, with or without a token; `--section` adds one",
+                counted(open, "method")
             ));
         }
     }
@@ -260,11 +263,16 @@ impl Report {
             let _ = write!(counts, ", {} not selected", plan.not_selected);
         }
         self.data(counts);
+        if plan.approved > 0 {
+            let methods = counted(plan.approved, "method");
+            self.note(format_args!("note: the approved safety of {methods} is kept"));
+        }
         let guesses = plan.added.iter().filter(|added| added.row.safety_or_guess().1).count();
         if guesses > 0 {
             self.note(format_args!(
-                "note: the safety of {guesses} methods is a guess; `--review` lists and approves guesses, and \
-                 `callgate method set ID --read-only` or `--destructive` declares one"
+                "note: the safety of {} is a guess; `--review` lists and approves guesses, and \
+                 `callgate method set ID --read-only` or `--destructive` declares one",
+                counted(guesses, "method")
             ));
         }
     }

@@ -7,17 +7,12 @@ use callgate_registry::MethodRow;
 use serde_json::json;
 
 use super::written::Written;
-use crate::required_sections::{CLOSED, RequiredSections, strictness, tighten};
-use crate::source::{Proposal, RequiredMask};
+use crate::required_sections::{CLOSED, RequiredSections, named_masks, strictness, tighten};
+use crate::source::{Proposal, RequiredMask, kind};
 
 /// Kind of source if several kinds of sources stated the required sections. None of them alone may remove
 /// sections or lower masks.
 const SEVERAL: &str = "several";
-
-/// Returns the first word of a source's name.
-pub(super) fn kind(source: &str) -> &str {
-    source.split(' ').next().unwrap_or_default()
-}
 
 /// The required sections of a method after an import.
 #[derive(Debug, Default)]
@@ -131,13 +126,5 @@ pub(super) fn masks(needs: &RequiredSections) -> Vec<(String, Mask)> {
 
 /// Returns sections and masks in one line.
 pub(super) fn display(needs: &RequiredSections) -> Option<String> {
-    let name = |mask: &str| match mask {
-        "2" => "read".to_owned(),
-        "4" => "write".to_owned(),
-        "6" => "execute".to_owned(),
-        other => other.to_owned(),
-    };
-    let needs: Vec<String> =
-        needs.iter().map(|(ident, mask)| format!("{ident}:{}", name(mask))).collect();
-    (!needs.is_empty()).then(|| needs.join(" "))
+    (!needs.is_empty()).then(|| named_masks(needs).join(" "))
 }

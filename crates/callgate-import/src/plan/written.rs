@@ -1,14 +1,14 @@
 //! The values that the last import of a method wrote, to recognise what people changed since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use callgate_registry::ImportRow;
 use serde::{Deserialize, Serialize};
 
 use super::columns::{columns, normalized};
-use super::required_sections::{MergedSections, kind};
+use super::required_sections::MergedSections;
 use crate::required_sections::RequiredSections;
-use crate::source::Proposal;
+use crate::source::{Proposal, kind};
 
 /// The values as the source proposed them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub(super) struct Written {
     /// Style of the parameters that `--params-by` set for the whole source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source_params_by: Option<String>,
+    /// Other sources of the same kind that have the method too.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) also_in: BTreeSet<String>,
 }
 
 impl Written {
@@ -34,6 +37,7 @@ impl Written {
             sections: needs.written,
             sections_by: needs.written_by,
             source_params_by: None,
+            also_in: last.map(|last| last.also_in.clone()).unwrap_or_default(),
         };
         let row = normalized(&proposal.row);
         for column in columns() {
@@ -68,6 +72,10 @@ impl Written {
 
     pub(super) fn set_hidden(&mut self) {
         self.fields.insert("exposed".to_owned(), Some("0".to_owned()));
+    }
+
+    pub(super) fn is_hidden(&self) -> bool {
+        self.get("exposed") == Some("0")
     }
 
     pub(super) fn to_row(&self, upstream: &str, id: &str, source: &str) -> ImportRow {

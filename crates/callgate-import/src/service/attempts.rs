@@ -144,7 +144,9 @@ fn likely_reason(error: &QueryError) -> &'static str {
             "redirects are not followed; give the URL that it leads to, if that is the service's"
         }
         (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
-        (_, Some(500..)) => "check the log of the service, and try again later",
+        (CallOutcome::Error, _) | (_, Some(500..)) => {
+            "check the log of the service, and try again later"
+        }
         (
             CallOutcome::Busy
             | CallOutcome::Down

@@ -14,6 +14,7 @@ use arc_swap::ArcSwapWeak;
 use bytes::Bytes;
 use moka::sync::Cache;
 use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -85,7 +86,8 @@ impl std::str::FromStr for ParamStyle {
     type Err = DefinitionError;
 
     fn from_str(text: &str) -> Result<Self, DefinitionError> {
-        Self::ALL.into_iter().find(|style| style.as_str() == text).ok_or_else(|| {
+        // Also the other names of the configuration.
+        Self::deserialize(StrDeserializer::<ValueError>::new(text)).map_err(|_| {
             let expected = Self::ALL.map(Self::as_str).join("`, `");
             let problem = format_args!("expected one of `{expected}`, found `{text}`");
             DefinitionError::value("params_by", problem)

@@ -14,13 +14,15 @@ use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
 use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
 use callgate_import::watch::{self, Event, Policy, RepeatedImport, WatchedSource};
-use callgate_import::{Description, Detail, Guess, Source, drupal, manifest, read_file, shortened};
-use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
+use callgate_import::{
+    Description, Detail, Guess, ImportOptions, Source, drupal, manifest, read_file, shortened,
+};
+use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore, UpstreamRow};
 
-use super::service::{Configured, ServiceOptions, service};
+use super::service::{Configured, ServiceOptions, parse_url, service, upstream_names};
 use crate::cli::{GlobalArgs, Import, ImportCommand, Review};
 use crate::config::{Config, password_in_file};
-use crate::errors::hinted;
+use crate::errors::{hinted, nearest};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -47,7 +49,7 @@ pub(crate) async fn run(
              single import with `--prune` deletes them",
         ));
     }
-    let source = read_source(config, &import).await?;
+    let mut source = read_source(config, &import).await?;
     if source.is_empty() {
         return Err(hinted(
             format!("{} has no methods, and nothing was changed", source.name),
@@ -58,7 +60,10 @@ pub(crate) async fn run(
     if source.has_users() {
         registry::refuse_users(config, &store).await?;
     }
-    let options = given.to_import();
+    let rows = store.upstreams().await?;
+    source.notes.extend(unconfigured(&source, (config, &rows)));
+    let upstreams = upstream_names((config, &rows)).chain([LOCAL]).map(ToOwned::to_owned).collect();
+    let options = ImportOptions { upstreams: Some(upstreams), ..given.to_import() };
     if let Some(review) = given.review {
         let guesses = callgate_import::review(&source, &store, &options).await?;
         print_guesses(&guesses, review, printer);
@@ -83,13 +88,33 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// Returns notes about upstreams that are not configured, which may be misspelled.
+fn unconfigured(source: &Source, place: (&Config, &[UpstreamRow])) -> Vec<String> {
+    let is_unknown =
+        |name: &&String| upstream_names(place).chain([LOCAL]).all(|known| known != **name);
+    // A running service was asked, and a note says what to configure.
+    let has_table = source.notes.iter().any(|note| note.starts_with("[upstreams."));
+    let note = |name: &String| match nearest(name, upstream_names(place)) {
+        Some(nearest) => Some(format!("did you mean `{nearest}`?")),
+        None if has_table => None,
+        None => Some(format!(
+            "methods can be called when it is: `callgate upstream set {name} url=URL`"
+        )),
+    };
+    let notes = source.upstreams.iter().filter(is_unknown).filter_map(|name| {
+        Some(format!("note: upstream `{name}` is not configured; {}", note(name)?))
+    });
+    notes.collect()
+}
+
 fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
     if guesses.is_empty() {
-        return printer.message("no safety is a guess");
+        return printer.message("the safety of all methods is declared");
     }
     let row = |guess: &Guess| {
         let description = shortened(&guess.description, MAX_WIDTH);
-        vec![guess.id.clone(), guess.safety.clone(), description]
+        let safety = guess.safety.as_deref().unwrap_or("unknown").to_owned();
+        vec![guess.id.clone(), safety, description]
     };
     let rows: Vec<Vec<String>> = guesses.iter().map(row).collect();
     printer.table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
@@ -98,7 +123,8 @@ fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
         Review::Approve => "these guesses are declared now",
     };
     printer.message(format_args!(
-        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety"
+        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety, or one \
+         that is unknown"
     ));
 }
 
@@ -178,18 +204,19 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
                 let file = Path::new(file);
                 return openrpc::read(&read_file(file)?, options).with_context(in_(file));
             }
-            let target = source.as_deref().map(url).transpose()?;
-            let descriptions =
-                |target: &Target| DocumentRequest::both(target).map(Description::OpenRpc).to_vec();
+            let target = source.as_deref().map(parse_url).transpose()?;
+            let descriptions = |target: &Target| {
+                DocumentRequest::all(target).iter().copied().map(Description::OpenRpc).collect()
+            };
             of_service(config, target, service, options, descriptions).await
         }
         Import::Introspect { url: given, service, .. } => {
-            let target = given.as_deref().map(url).transpose()?;
+            let target = given.as_deref().map(parse_url).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             of_service(config, target, service, options, |_| vec![Description::Introspection]).await
         }
         Import::Drupal { url: given, from, service, .. } => {
-            let site = given.as_deref().map(url).transpose()?;
+            let site = given.as_deref().map(parse_url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             let description = Description::Drupal((*from).into());
@@ -246,13 +273,11 @@ fn in_(file: &Path) -> impl Fn() -> String {
     move || format!("`{}`", file.display())
 }
 
-/// Returns `true` for a URL, and `false` for a file.
+/// Returns `true` for a URL, also without a scheme, and `false` for a file.
 fn is_url(text: &str) -> bool {
-    text.contains("://") || text.starts_with("unix:")
-}
-
-fn url(text: &str) -> anyhow::Result<Target> {
-    text.parse().context("invalid URL")
+    let host = text.split('/').next().unwrap_or_default();
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    text.contains("://") || text.starts_with("unix:") || (has_port && !Path::new(text).exists())
 }
 
 /// Returns the upstream of methods that name none.

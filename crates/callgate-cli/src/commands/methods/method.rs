@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result};
 use callgate::Mask;
 use callgate::catalog::Catalog;
 use callgate::model::{Finding, LOCAL};
-use callgate_import::{ImportedMethod, Override, RequiredSections, RequiredSectionsByKey};
+use callgate_import::{ImportedMethod, Override, RequiredSectionsByKey, named_masks};
 use callgate_registry::{
-    CHECK_ARGUMENTS, CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError,
-    assemble, check, inspect, open_entries, open_methods,
+    CHECK_ARGUMENTS, CatalogRows, Entity, Inspection, MethodColumn, MethodRow, SqlStore,
+    Store as _, StoreError, assemble, check, inspect, open_entries, open_methods,
 };
 use serde_json::{Map, Value, json};
 
@@ -90,8 +90,18 @@ async fn set(
         refuse_for_code(id, fields, no_sections)?;
     }
     let mut row = before.clone();
-    let reset_needs = take_back(store, &mut row, reset).await?;
+    let reset_needs = take_back(store, &mut row, reset, printer).await?;
+    let after_reset = row.clone();
     apply(&mut row, fields);
+    let differs = |column: &MethodColumn, a, b| column.get(a) != column.get(b);
+    let is_both = |column: &&MethodColumn| {
+        let is_reset = reset.iter().any(|name| name == column.name);
+        differs(column, &row, &after_reset) && (is_reset || differs(column, &after_reset, &before))
+    };
+    if let Some(column) = MethodRow::COLUMNS.iter().find(is_both) {
+        let problem = format!("`--reset` and a new value are both given for `{}`", column.name);
+        return Err(hinted(problem, "give one of them"));
+    }
     if no_sections {
         row.sections = None;
     }
@@ -143,6 +153,7 @@ async fn take_back(
     store: &Arc<SqlStore>,
     row: &mut MethodRow,
     columns: &[String],
+    printer: &mut Printer,
 ) -> Result<Option<Vec<(String, Mask)>>> {
     let mut needs = None;
     if columns.is_empty() {
@@ -154,8 +165,15 @@ async fn take_back(
             "`--reset` restores values of imports; set the value instead",
         ));
     };
+    let overrides = overrides(store, row).await?;
     for column in columns {
-        needs = imported.reset(row, column)?.or(needs);
+        let before = row.clone();
+        let reset = imported.reset(row, column)?;
+        if *row == before && !overrides.iter().any(|it| it.column == column) {
+            printer.message(format_args!("note: `{column}` is not overridden"));
+        } else {
+            needs = reset.or(needs);
+        }
     }
     Ok(needs)
 }
@@ -248,7 +266,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
     let open: Vec<&str> = open_entries(&catalog).map(|entry| entry.id().as_str()).collect();
     if !open.is_empty() && open_methods(rows, config.open_methods).is_none() {
         printer.message(format_args!(
-            "warning: {} of these methods have no section, so everyone may call them, also without a token; add \
+            "warning: everyone may call {} of these methods, also without a token, for lack of a section; add \
              sections, or set `open_methods`",
             open.len()
         ));
@@ -278,7 +296,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             json!(row.safety),
             match open.binary_search(&row.rpc_method.as_str()) {
                 Ok(_) if is_first && !as_json => json!("OPEN TO EVERYONE"),
-                _ => json!(sections(&needs.of(row))),
+                _ => json!(named_masks(&needs.of(row))),
             },
             json!(state(row, &catalog, is_first)),
         ]
@@ -297,10 +315,6 @@ fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
     let shown = row.rpc_method.escape_debug().to_string();
     let is_quarantined = catalog.quarantined().iter().any(|one| one.id == shown);
     if is_quarantined { "quarantined" } else { "hidden" }
-}
-
-fn sections(needs: &RequiredSections) -> Vec<String> {
-    needs.iter().map(|(ident, mask)| format!("{ident}:{mask}")).collect()
 }
 
 async fn show(

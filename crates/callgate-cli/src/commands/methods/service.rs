@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::config::{Config, Upstreams, secret_in_file, secret_in_variable};
-use crate::errors::hinted;
+use crate::errors::{hinted, nearest};
 
 /// How to ask a service that is not configured.
 #[derive(Debug, Default, Args)]
@@ -158,34 +158,27 @@ impl ServiceOptions {
             format!("callgate upstream set {upstream} {}", values.join(" ")),
         ])
     }
+}
 
-    /// Returns the options as lines of `[upstreams.NAME]`.
-    fn table(&self) -> Vec<String> {
-        let env = self.header_env.iter().map(|header| ("env", header));
-        let file = self.header_file.iter().map(|header| ("file", header));
-        let header = |(key, (name, place)): (_, &(String, String))| {
-            format!("{} = {{ {key} = {} }}", json!(name), json!(place))
-        };
-        let headers: Vec<String> = env.chain(file).map(header).collect();
-        let first = self.first_param_env.iter();
-        let first: Vec<String> = first.map(|it| format!("{{ env = {} }}", json!(it))).collect();
-        let mut table = Vec::new();
-        if !headers.is_empty() {
-            table.push(format!("headers = {{ {} }}", headers.join(", ")));
-        }
-        if !first.is_empty() {
-            table.push(r#"params = "position""#.to_owned());
-            table.push(format!("first_params = [{}]", first.join(", ")));
-        }
-        if let Some([user, (key, password)]) = self.basic.keys() {
-            let places = password.as_object().into_iter().flatten();
-            let places: Vec<String> = places.map(|(key, it)| format!("{key} = {it}")).collect();
-            table.push(format!("{} = {}", user.0, user.1));
-            table.push(format!("{key} = {{ {} }}", places.join(", ")));
-        }
-        table.extend(self.ca_file.iter().map(|path| format!("ca_file = {}", json!(path))));
-        table
+/// Parses the URL of a service. Tells what to write in place of a file, or of a URL without a scheme.
+pub(crate) fn parse_url(text: &str) -> anyhow::Result<Target> {
+    let error = match text.parse::<Target>() {
+        Ok(target) => return Ok(target),
+        Err(error) => error,
+    };
+    let is_document = [".json", ".yaml", ".yml"].iter().any(|end| text.ends_with(end));
+    if !text.contains("://") && (is_document || Path::new(text).is_file()) {
+        return Err(hinted(
+            format!("`{text}` is a file, and not the URL of a running service"),
+            format!("`callgate import openrpc {text}` imports the methods of a document"),
+        ));
     }
+    if let (false, Ok(target)) = (text.contains("://"), format!("http://{text}").parse::<Target>())
+    {
+        let problem = "the URL does not begin with `http://` or another scheme";
+        return Err(hinted(problem, format!("write `{target}`")));
+    }
+    Err(anyhow::Error::new(error).context("invalid URL"))
 }
 
 /// Quotes a word for a shell, if it needs that.
@@ -211,6 +204,13 @@ pub(super) enum Configured {
     Other(String),
 }
 
+/// Returns the names of the upstreams that are configured.
+pub(super) fn upstream_names<'a>(
+    (config, rows): (&'a Config, &'a [UpstreamRow]),
+) -> impl Iterator<Item = &'a str> {
+    config.upstreams.names().chain(rows.iter().map(|row| row.name.as_str()))
+}
+
 /// Returns the service at a URL, or at that of the upstream.
 pub(super) fn service(
     (config, rows): (&Config, &[UpstreamRow]),
@@ -228,10 +228,14 @@ pub(super) fn service(
         (Some(options), _) => options,
         (None, Some(target)) => unconfigured(config, target),
         (None, None) => {
-            return Err(hinted(
-                format!("there is no URL, and upstream `{upstream}` is not configured"),
-                "give the URL of the service, or its upstream with `--upstream`",
-            ));
+            let problem = format!("there is no URL, and upstream `{upstream}` is not configured");
+            return Err(match nearest(upstream, upstream_names((config, rows))) {
+                Some(nearest) => hinted(problem, format!("did you mean `--upstream {nearest}`?")),
+                None => hinted(
+                    problem,
+                    "give the URL of the service, or its upstream with `--upstream`",
+                ),
+            });
         }
     };
     let configured = match known {
@@ -264,14 +268,18 @@ fn suggestion(
     let head = "note: to call the service, callgate.toml needs".to_owned();
     // The query may contain a key, and is not shown.
     let query = if target.has_query() { "  # plus the query" } else { "" };
-    let url = format!("url = {}{query}", json!(target.to_string()));
-    let table = [head, format!("[upstreams.{name}]"), url];
-    let more = given.table();
-    let is_all = more.is_empty() && !target.has_query() && name == upstream;
+    let keys = given.keys(&target.to_string());
+    let line = |(key, value): (&String, &Value)| {
+        let inline = toml::Value::try_from(value).map(|value| value.to_string());
+        let inline = inline.unwrap_or_else(|_| value.to_string());
+        format!("{key} = {inline}{}", if key == "url" { query } else { "" })
+    };
+    let table = [head, format!("[upstreams.{name}]")].into_iter().chain(keys.iter().map(line));
+    let is_all = keys.len() == 1 && !target.has_query() && name == upstream;
     let is_allowed = config.upstreams.row_limits().allows_target(target);
     let command =
         (is_all && is_allowed).then(|| format!("or: callgate upstream set {name} url={target}"));
-    Configured::Nowhere { table: table.into_iter().chain(more).collect(), command }
+    Configured::Nowhere { table: table.collect(), command }
 }
 
 impl Configured {

@@ -1,6 +1,5 @@
 //! `callgate try`
 
-use anyhow::Context as _;
 use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
 use callgate::model::Prefix;
@@ -14,7 +13,7 @@ use serde_json::json;
 
 use super::{client_configuration, listen};
 use crate::cli::TryArgs;
-use crate::commands::ServiceOptions;
+use crate::commands::{ServiceOptions, parse_url};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::logging;
@@ -44,7 +43,7 @@ pub(crate) async fn run(
             "`callgate try` serves only this machine: listen on 127.0.0.1, or import the methods and use `callgate serve`",
         ));
     }
-    let target: Target = given.url.parse().context("the URL is not valid")?;
+    let target = parse_url(&given.url)?;
     let mut found = find(config, given, target).await?;
     let options = ImportOptions::default();
     found.source.apply_options(&options);
@@ -102,22 +101,23 @@ async fn find(
     let mut attempts = Attempts::searching();
     let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[], name: None };
     let service = given.service.service(config, target)?;
-    for description in [
-        Description::OpenRpc(DocumentRequest::Discover),
-        Description::Introspection,
-        Description::OpenRpc(DocumentRequest::Get),
-    ] {
+    let over_http =
+        (!service.target().is_websocket()).then_some(Description::OpenRpc(DocumentRequest::Get));
+    let over_any = [Description::OpenRpc(DocumentRequest::Discover), Description::Introspection];
+    for description in over_any.into_iter().chain(over_http) {
         if let Some(source) = description.read(&service, options, &mut attempts).await? {
             return Ok(DescribedService { service, source, description });
         }
     }
-    let site = drupal::endpoint(service.target())?;
-    let mut site = given.service.service(config, site)?;
-    let module = given.from.into();
-    let description = Description::Drupal(module);
-    if let Some(source) = description.read(&site, options, &mut attempts).await? {
-        drupal::set_options(&mut site, module).await?;
-        return Ok(DescribedService { service: site, source, description });
+    if over_http.is_some() {
+        let site = drupal::endpoint(service.target())?;
+        let mut site = given.service.service(config, site)?;
+        let module = given.from.into();
+        let description = Description::Drupal(module);
+        if let Some(source) = description.read(&site, options, &mut attempts).await? {
+            drupal::set_options(&mut site, module).await?;
+            return Ok(DescribedService { service: site, source, description });
+        }
     }
     Err(attempts.into_error(
         &format!("{} does not describe its methods", service.target()),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::fake::FakeService;
 use super::super::support::TestDirectory;
 use super::registry;
 
@@ -182,6 +183,27 @@ fn an_openrpc_document_is_exported_and_imported_again() {
     let other = registry();
     assert!(other.import(&all, &[]).contains("3 added"));
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
+}
+
+/// Items of the last parameter are parameters of their own, which OpenRPC cannot say.
+#[test]
+fn variadic_parameters_survive_an_export_as_openrpc() {
+    let service = FakeService::service(|_, params| Some(params.clone()));
+    let table = format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/"));
+    let dir = registry();
+    let param = ["--param", "string $sort", "--param", "int ...$ids"];
+    let style = ["--read-only", "--params-by", "position"];
+    dir.ok(&[&["method", "add", "pet.find"][..], &param, &style].concat());
+    let document = dir.ok(&["export", "--format", "openrpc"]);
+    let other = registry();
+    other.import(&document, &[]);
+    assert_eq!(other.ok(&["export", "--format", "openrpc"]), document);
+    for dir in [dir, other] {
+        dir.write("callgate.toml", &table);
+        assert!(!dir.tool("pet.find").to_string().contains("x-callgate"));
+        let sent = dir.ok(&["call", "pet.find", r#"{"sort": "a", "ids": [1, 2]}"#]);
+        assert_eq!(sent, "[\"a\",1,2]\n");
+    }
 }
 
 #[test]

@@ -67,6 +67,10 @@ fn parameter_style_of_a_source_stays_for_later_imports() {
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
     dir.import(&both, &[]);
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
+    // Other names, as in the configuration.
+    dir.import(&both, &["--params-by", "positional"]);
+    dir.ok(&["method", "set", "pet.list", "--params-by", "named"]);
+    assert_eq!(styles(&dir), [json!("position"), json!("name")]);
     let refused = dir.run(&["import", "openrpc", "openrpc.json", "--params-by", "order"]);
     let (code, talk) = refused.failure();
     assert!(code == 2 && talk.contains("expected `name`, `position`, `either`"), "{talk}");
@@ -271,6 +275,8 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
         "{\"openrpc\": \"1.0.0\",\n \"methods\": [}",
         "[]",
         "{\"swagger\": \"2.0\"}",
+        "openapi: 3.1.0\npaths: {}\n",
+        "<!DOCTYPE html><p>Not Found</p>",
         "{\"openrpc\": \"1.0.0\"}",
         "{\"openrpc\": \"1.0.0\", \"methods\": {}}",
         &format!(
@@ -356,11 +362,11 @@ fn an_external_reference_is_read_from_a_given_file() {
 fn a_document_in_yaml_is_read_from_files_and_services() {
     let yaml = "\
 # Pets
-openrpc: 1.3.2
-info: {title: Pets, version: 1.0}
+openrpc: 1.3
+info: {title: Pets, version: 1.5}
 x-id: &id
+  <<: {name: a, required: true}
   name: id
-  required: true
   schema: {$ref: 'types.yaml#/Id'}
 methods:
 - name: pet.get
@@ -383,7 +389,9 @@ methods:
         let dir = registry();
         dir.write("pets.yaml", yaml);
         dir.write("types.yaml", "Id: {type: integer, minimum: 1}\n");
-        dir.ok(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
+        let ran = dir.run(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
+        let told = ran.stderr();
+        assert!(told.contains("version 1.5, 2 methods, OpenRPC 1.3\n"), "{told}");
         imported.push(dir.exported());
     }
     let [file, url, other_url] = imported.as_slice() else { panic!() };
@@ -397,7 +405,7 @@ methods:
     let told = dir.run(&["import", "openrpc", "wrong.yaml"]).failure().1;
     assert_eq!(
         told,
-        "callgate: `wrong.yaml`: the document is not YAML: line 4: the key `name` occurs twice\n"
+        "callgate: `wrong.yaml`: the document is not valid YAML: line 4: the key `name` occurs twice\n"
     );
 }
 

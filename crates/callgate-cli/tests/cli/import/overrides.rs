@@ -155,6 +155,32 @@ fn a_signature_in_place_of_a_schema_is_one_change() {
 }
 
 #[test]
+fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
+    let dir = registry();
+    dir.import(&document(&json!([lotus("A balance.")])), &["--section", "chain"]);
+    let before = dir.exported();
+    for column in ["description", "params", "sections"] {
+        let told = dir.run(&["method", "set", ID, "--reset", column]).stderr();
+        let note = format!("note: `{column}` is not overridden\nmethod `{ID}` is unchanged; ");
+        assert!(told.starts_with(&note), "{told}");
+    }
+    dir.ok(&["method", "set", ID, "--description", "Mine."]);
+    for (column, arguments) in [
+        ("description", ["--description", "Other."]),
+        ("params", ["--param", "int $id"]),
+        ("annotations", ["--annotations", r#"{"a":1}"#]),
+    ] {
+        let ran = dir.run(&[&["method", "set", ID, "--reset", column][..], &arguments].concat());
+        let told = ran.failure().1;
+        let problem = format!("callgate: `--reset` and a new value are both given for `{column}`");
+        assert!(told.contains(&problem), "{told}");
+    }
+    dir.ok(&["method", "set", ID, "--reset", "description", "--title", "Balance"]);
+    dir.ok(&["method", "set", ID, "--reset", "title"]);
+    assert_eq!(dir.exported(), before);
+}
+
+#[test]
 fn only_values_of_imports_are_restored() {
     let dir = registry();
     dir.ok(&["method", "add", "pet.get", "--read-only"]);

@@ -58,6 +58,42 @@ fn two_services_with_the_same_methods_share_a_registry() {
 }
 
 #[test]
+fn an_upstream_that_is_not_configured_is_noted() {
+    let dir = registry();
+    dir.write("callgate.toml", "[upstreams.node]\nurl = \"http://127.0.0.1:9/\"\n");
+    let both = pets(&["pet.get"]);
+    let told = dir.try_import(&both, &["--upstream", "nod"]).stderr();
+    let note = "note: upstream `nod` is not configured; did you mean `node`?\n";
+    assert!(told.contains(note), "{told}");
+    let refused = dir.import(&both, &["--upstream", "node"]);
+    assert!(
+        refused.contains(
+            "refused  pet.get: upstream `nod`, which is not configured, has a method of that name; `callgate \
+             method remove` removes it\n"
+        ),
+        "{refused}"
+    );
+    dir.ok(&["method", "remove", "pet.get"]);
+    let right = dir.try_import(&both, &["--upstream", "node"]);
+    assert!(right.stdout().starts_with("1 added"), "{}", right.stdout());
+    assert!(!right.stderr().contains("not configured"), "{}", right.stderr());
+    let early = dir.try_import(&pets(&["cat.get"]), &["--upstream", "zoo"]).stderr();
+    let note = "note: upstream `zoo` is not configured; methods can be called when it is: `callgate upstream set \
+                zoo url=URL`\n";
+    assert!(early.contains(note), "{early}");
+    let told = dir.run(&["import", "openrpc", "--upstream", "nod"]).failure().1;
+    assert!(told.ends_with("\nhint: did you mean `--upstream node`?\n"), "{told}");
+}
+
+#[test]
+fn a_prefix_of_other_characters_is_refused() {
+    let ran = registry().run(&["import", "openrpc", "pets.json", "--prefix", "te st/"]);
+    let (code, told) = ran.failure();
+    let expected = "expected letters and digits of ASCII, and `.`, `_`, `-`, `/` and `:`";
+    assert!(code == 2 && told.contains(expected), "{told}");
+}
+
+#[test]
 fn patterns_select_by_the_names_in_the_source() {
     let dir = registry();
     let more =
@@ -89,10 +125,80 @@ fn a_manifest_is_imported_with_several_prefixes() {
 fn documents_with_one_title_are_told_apart_by_name() {
     let dir = registry();
     let (one, two) = (pets(&["pet.get"]), pets(&["dog.get"]));
+    dir.import(&one, &[]);
+    let ran = dir.try_import(&two, &[]);
+    assert!(ran.stdout().starts_with("removed  pet.get: hidden"), "{}", ran.stdout());
+    let note = "note: if an earlier import of OpenRPC document `Pets` was of another source, import that one \
+                again with `--name NAME`\n";
+    assert!(ran.stderr().contains(note), "{}", ran.stderr());
     dir.import(&one, &["--name", "one"]);
     dir.import(&two, &["--name", "two"]);
     assert_eq!(exposed(&dir), ["dog.get", "pet.get"]);
     let said = dir.import(&pets(&["dog.find"]), &["--name", "two"]);
     assert!(said.starts_with("removed  dog.get: hidden"), "{said}");
     assert_eq!(exposed(&dir), ["dog.find", "pet.get"]);
+}
+
+/// A method belongs to the document that added it, as long as that has it.
+#[test]
+fn a_method_of_two_documents_is_that_of_the_first() {
+    let dir = registry();
+    let of = |title: &str, names: &[&str]| {
+        let all = names.iter().map(|name| reading(name, title)).collect();
+        document(&all).replace("\"Pets\"", &format!("\"{title}\""))
+    };
+    let text = |id: &str| dir.exported()[id]["description"].clone();
+    dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
+    let both = of("Dogs", &["ping", "dog.get"]);
+    let ran = dir.try_import(&both, &[]);
+    insta::assert_snapshot!(ran.stdout(), @"
+    kept     ping: all columns, since OpenRPC document `Cats` has it too
+    1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
+    ");
+    assert!(ran.stderr().contains("`--prefix` imports both, and `--name`"), "{}", ran.stderr());
+    let again = dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
+    assert!(again.contains("2 unchanged"), "{again}");
+    assert_eq!(text("ping"), "Cats");
+    // The first loses it, and then the second.
+    let said = dir.import(&of("Cats", &["cat.get"]), &["--prune"]);
+    assert!(
+        said.starts_with("kept     ping: all columns, since OpenRPC document `Dogs` has it\n"),
+        "{said}"
+    );
+    dir.import(&both, &[]);
+    assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Dogs")));
+    let said = dir.import(&of("Dogs", &["dog.get"]), &[]);
+    assert!(said.starts_with("removed  ping: hidden"), "{said}");
+    // A method that one document has lost is that of another which has it later.
+    dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
+    assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Cats")));
+    // What only the second had too is not kept for it.
+    dir.import(&both, &[]);
+    dir.import(&of("Dogs", &["dog.get"]), &[]);
+    dir.import(&of("Cats", &["cat.get"]), &[]);
+    assert_eq!(exposed(&dir), ["cat.get", "dog.get"]);
+}
+
+#[test]
+fn a_document_with_a_new_title_replaces_its_earlier_version() {
+    let dir = registry();
+    let first = pets(&["pet.get"]);
+    dir.import(&first, &[]);
+    let second = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
+    let ran = dir.try_import(&second.replace("\"Pets\"", "\"Pets 2\""), &[]);
+    let note = "note: this source has all methods of OpenRPC document `Pets`, and replaces it";
+    assert!(ran.stderr().contains(note), "{}", ran.stderr());
+    assert!(ran.stdout().starts_with("1 added, 1 changed, 0 removed"), "{}", ran.stdout());
+}
+
+#[test]
+fn a_style_of_parameters_is_that_of_one_upstream() {
+    let dir = registry();
+    dir.import(&pets(&["pet.get"]), &["--upstream", "main", "--params-by", "position-null"]);
+    let ran = dir.try_import(&pets(&["cat.get"]), &["--upstream", "test"]);
+    assert!(!ran.stderr().contains("--params-by"), "{}", ran.stderr());
+    let style = |id: &str| dir.exported()[id]["params_by"].clone();
+    assert_eq!([style("pet.get"), style("cat.get")], ["position-null", "either"]);
+    dir.import(&pets(&["cat.get"]), &["--upstream", "test", "--params-by", "name"]);
+    assert_eq!([style("pet.get"), style("cat.get")], ["position-null", "name"]);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{document, reading, registry};
-use crate::fake::{FakeService, ReceivedRequest};
+use crate::fake::{FakeResponse, FakeService, ReceivedRequest};
 
 fn pets() -> serde_json::Value {
     serde_json::from_str(&document(&json!([reading("pet.get", "A pet.")]))).unwrap()
@@ -18,12 +18,12 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
     insta::assert_snapshot!(service.hide(&ran.stderr()), @r#"
     from OpenRPC document `Pets`, for upstream `pets`
-    version 1, 1 methods, OpenRPC 1.3.2
+    version 1, 1 method, OpenRPC 1.3.2
     note: to call the service, callgate.toml needs
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
-    note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
-    note: the safety of 1 methods is a guess; `--review` lists and approves guesses, and `callgate method set ID --read-only` or `--destructive` declares one
+    note: every caller can call 1 method without a section, with or without a token; `--section` adds one
+    note: the safety of 1 method is a guess; `--review` lists and approves guesses, and `callgate method set ID --read-only` or `--destructive` declares one
     "#);
     // A row of the registry is suggested where it would work.
     dir.allow_targets("127.0.0.1");
@@ -113,8 +113,11 @@ fn headers_come_from_variables_and_files() {
     assert!(output.status.success(), "{talk}");
     let head = &service.log.requests()[0].head;
     assert!(head.contains("authorization: bearer s3cret\r\nx-team: blue"), "{head}");
-    let table = r#"headers = { "Authorization" = { env = "PETS_TOKEN" }, "X-Team" = { file = "team.txt" } }"#;
-    assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
+    let file = json!(dir.path("team.txt"));
+    let table = format!(
+        r#"headers = {{ Authorization = {{ env = "PETS_TOKEN" }}, X-Team = {{ file = {file} }} }}"#
+    );
+    assert!(talk.contains(&table) && !talk.contains("s3cret"), "{talk}");
     let url = service.url("/rpc?key=s3cret");
     let first =
         ["import", "openrpc", &url, "--upstream", "the pets", "--first-param-env", "PETS_TOKEN"];
@@ -142,6 +145,7 @@ fn attempts_are_reported_with_hints() {
     });
     let json = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, "{\"swagger\":\"2.0\"}".to_owned()),
+        "GET /api.yaml" => (200, "openapi: 3.1.0\npaths: {}\n".to_owned()),
         _ => (500, String::new()),
     });
     let closed = FakeService::start(|_| (401, String::new()));
@@ -150,6 +154,15 @@ fn attempts_are_reported_with_hints() {
         let (code, talk) = dir.run(&["import", "openrpc", &server.url("/rpc")]).failure();
         assert_eq!(code, 1);
         told.push_str(&server.hide(&talk));
+    }
+    told.push_str(&json.hide(&dir.run(&["import", "openrpc", &json.url("/api.yaml")]).failure().1));
+    let php = FakeService::start(|_| {
+        let error = "<b>Fatal error</b>: Uncaught Error in <b>/srv/a.php</b> on line <b>3</b>";
+        FakeResponse::text(200, "text/html", error)
+    });
+    for command in [&["import", "openrpc"][..], &["try"]] {
+        let ran = dir.run(&[command, &[&php.url("/rpc")]].concat());
+        told.push_str(&php.hide(&ran.failure().1));
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_, talk) = dir.run(&["import", "openrpc", &format!("http://{free}/rpc")]).failure();

@@ -54,6 +54,17 @@ fn aria2_over_websocket_answers_between_its_notifications() {
         "--upstream",
         "service",
     ]);
+    // Descriptions are requested over the WebSocket too.
+    let (_, told) = dir.run(&["import", "openrpc", "--upstream", "service"]).failure();
+    assert_eq!(
+        told,
+        format!(
+            "callgate: {url} offers no OpenRPC document\n  rpc.discover: No such method: rpc.discover (code 1)\n\
+             hint: an OpenRPC document can also be imported from a file; `callgate import introspect` reads \
+             `system.listMethods`\n"
+        )
+    );
+    dir.ok(&["import", "introspect", "--upstream", "service", "--select", "aria2.getUris"]);
     let server = dir.serve(&[]);
     // Nobody listens there; that it begins and fails is told to all connections.
     let nowhere = format!("http://{}/", servers::free_address());

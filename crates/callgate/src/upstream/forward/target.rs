@@ -63,7 +63,8 @@ impl Target {
         self.uri().port_u16().unwrap_or(if self.url.is_https() { 443 } else { 80 })
     }
 
-    pub(crate) fn is_websocket(&self) -> bool {
+    /// Returns `true` for `ws://…` and `wss://…`.
+    pub fn is_websocket(&self) -> bool {
         self.is_websocket
     }
 
