@@ -71,6 +71,14 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
                 .to_owned(),
         );
     }
+    // Without `@mcpDestructive`, the mask may be lower.
+    for name in ["section", "mcpDestructive"] {
+        if let Some(tag) = doc.misspelled(name) {
+            return Err(format!(
+                "its tag `@{tag}` is unknown; if it is a misspelled `@{name}`, callers would need less access"
+            ));
+        }
+    }
     let mut sections: Vec<(String, RequiredMask)> = Vec::new();
     for tag in doc.all("section") {
         let idents = idents(tag);

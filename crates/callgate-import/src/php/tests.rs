@@ -122,6 +122,27 @@ fn endless_constants_have_no_value() {
 }
 
 #[test]
+fn a_method_with_a_misspelled_tag_of_access_is_refused() {
+    let read = |tag: &str| {
+        let doc = format!("/** A text.\n* @rpc a\n* @{tag} admin\n*/");
+        read(&[&format!("<?php class A {{ {doc} public function a() {{}} }}")])
+    };
+    let sections =
+        "section: sections Sections section_name mcpSection secton sectioon sectiin sectoin ection";
+    let safety = "mcpDestructve mcpDestructive: mcpdestrutcive";
+    for tag in sections.split(' ').chain(safety.split(' ')) {
+        let source = read(tag);
+        assert!(source.methods.is_empty(), "{tag}");
+        let reason = format!("its tag `@{tag}` is unknown");
+        assert!(source.refused[0].reason.contains(&reason), "{}", source.refused[0].reason);
+    }
+    for tag in ["action", "selection", "see", "return", "SECTION", "mcpReadOnly", "mcpdestructive"]
+    {
+        assert_eq!(read(tag).methods.len(), 1, "{tag}");
+    }
+}
+
+#[test]
 fn sections_are_separated_by_commas_and_an_empty_tag_is_refused() {
     for (said, idents) in [
         ("users", Some("users")),
