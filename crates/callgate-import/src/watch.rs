@@ -89,11 +89,18 @@ pub struct Change {
     pub since: i64,
 }
 
+impl Change {
+    /// Returns the command that approves this change and no other.
+    pub fn approval(&self, import: &str) -> String {
+        format!("callgate import approve {import} {}", self.digest)
+    }
+}
+
 /// An event of a watched source.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// There is a change, with this report.
-    Changed(&'a str),
+    /// There is a change.
+    Changed(&'a Change),
     /// The source could not be read.
     Failed(&'a anyhow::Error),
     /// The source can be read again.
@@ -207,7 +214,7 @@ async fn run(mut task: Task<'_>, mut on_event: impl FnMut(&RepeatedImport<'_>, E
         if outcome != task.last {
             match &result {
                 Ok(None) => {}
-                Ok(Some(change)) => on_event(&task.import, Event::Changed(&change.text)),
+                Ok(Some(change)) => on_event(&task.import, Event::Changed(change)),
                 Err(error) => on_event(&task.import, Event::Failed(error)),
             }
         }
@@ -218,19 +225,26 @@ async fn run(mut task: Task<'_>, mut on_event: impl FnMut(&RepeatedImport<'_>, E
 
 fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
     let name = import.name;
-    let text = match event {
+    let change = match event {
         Event::Recovered => return tracing::info!("import `{name}` can be read again"),
         Event::Failed(error) => {
             let error = one_line(&format!("{error:#}"));
             return tracing::warn!(error, "import `{name}` failed, methods are unchanged");
         }
-        Event::Changed(text) => shown(text),
+        Event::Changed(change) => change,
     };
+    let text = shown(&change.text);
     match import.policy {
         Policy::Apply => tracing::info!("import `{name}` has changed methods:\n{text}"),
-        Policy::Hold => tracing::warn!(
-            "import `{name}` would change methods, approve with `callgate import approve {name}`:\n{text}"
-        ),
+        Policy::Hold => {
+            // A change that is not shown completely is not approved from the log.
+            let command = if text == change.text {
+                format!("approve with `{}`", change.approval(name))
+            } else {
+                "`callgate import pending` shows all".to_owned()
+            };
+            tracing::warn!("import `{name}` would change methods, {command}:\n{text}");
+        }
         Policy::Show => tracing::warn!("import `{name}` would change methods:\n{text}"),
     }
 }

@@ -27,12 +27,14 @@ pub(crate) enum ImportCommand {
     },
     /// Apply the changes of an import that wait for approval
     ///
-    /// Applies exactly the changes that `pending` lists. If the source has changed since, prints the new changes
-    /// and writes nothing.
-    #[command(after_long_help = "Example:\n  callgate import approve shop")]
+    /// Applies exactly the changes that `pending` listed with this digest. If the source or the registry has changed
+    /// since, prints the new changes and writes nothing.
+    #[command(after_long_help = "Example:\n  callgate import approve shop DIGEST")]
     Approve {
         /// Name of the import in the configuration
         name: String,
+        /// Digest of the changes, which `pending` and the log print
+        digest: String,
     },
     /// Run an import of the configuration; `callgate serve` names the import on standard input
     #[command(hide = true)]

@@ -187,5 +187,5 @@ ca_file | | file with PEM certificates of authorities to trust, besides those of
 pub(super) const IMPORT_KEYS: Keys = Keys(
     "arguments | | arguments of `callgate import`: kind of source, source, options
 every_seconds | 300 | interval at which the source is read
-policy | apply | handling of changes: `apply`, `hold` until `callgate import approve NAME`, or `show` (log only)",
+policy | apply | handling of changes: `apply`, `hold` until `callgate import approve NAME DIGEST`, or `show` (log only)",
 );

@@ -102,7 +102,7 @@ fn a_change_that_is_too_long_to_be_shown_cannot_be_approved() {
     let mut server = dir.serve(&[]);
     let log = server.until_logged("import `pets` failed, methods are unchanged");
     assert!(log.contains("more than the 4194304 that can be approved"), "{log}");
-    let (code, told) = dir.run(&["import", "approve", "pets"]).failure();
+    let (code, told) = dir.run(&["import", "approve", "pets", "0"]).failure();
     assert_eq!(code, 1);
     assert!(told.contains("has no pending changes"), "{told}");
     assert_eq!(server.tools(""), ["pet.get"]);
@@ -141,8 +141,10 @@ fn invisible_characters_are_escaped_in_every_report() {
     let server = dir.serve(&[]);
     server.until("it waits", |_| dir.ok(&["import", "pending"]).contains("pet."));
     all.push_str(&dir.ok(&["import", "pending"]));
-    all.push_str(&dir.ok(&["import", "pending", "--json"]));
-    all.push_str(&dir.ok(&["import", "approve", "pets"]));
+    let json = dir.ok(&["import", "pending", "--json"]);
+    let pending: Value = serde_json::from_str(&json).unwrap();
+    all.push_str(&json);
+    all.push_str(&dir.ok(&["import", "approve", "pets", pending["digest"].as_str().unwrap()]));
     let log = stopped(server);
     assert!(log.contains(r"A pet.\u{e0069}"), "{log}");
     all.push_str(&log);

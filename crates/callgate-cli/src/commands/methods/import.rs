@@ -37,7 +37,9 @@ pub(crate) async fn run(
     let import = match command {
         ImportCommand::From(import) => *import,
         ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
-        ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
+        ImportCommand::Approve { name, digest } => {
+            return approve::approve(config, &name, &digest, printer).await;
+        }
         // `commands::run` has run it.
         ImportCommand::Process => return Ok(()),
     };
@@ -147,7 +149,7 @@ async fn watch(
     };
     printer.message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
-        Event::Changed(text) => printer.data(text),
+        Event::Changed(change) => printer.data(&change.text),
         Event::Failed(error) => {
             printer.error(error);
             printer.message("methods are unchanged");

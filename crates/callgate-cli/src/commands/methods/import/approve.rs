@@ -24,10 +24,12 @@ pub(super) async fn pending(
         is_idle = false;
         let since = timestamp(change.since);
         if json {
-            let line = json!({"import": name, "since": since, "changes": change.text});
+            let (digest, text) = (&change.digest, &change.text);
+            let line = json!({"import": name, "since": since, "digest": digest, "changes": text});
             printer.json(line);
         } else {
             printer.data(format_args!("{name}, since {since}\n{}", change.text));
+            printer.data(format_args!("approve with `{}`", change.approval(name)));
         }
     }
     if is_idle {
@@ -36,26 +38,28 @@ pub(super) async fn pending(
     Ok(())
 }
 
-/// Writes the pending changes, exactly as they were shown.
+/// Writes the changes with this digest. The pending ones may differ from those that a person has seen, since a server
+/// replaces them whenever the source changes.
 pub(super) async fn approve(
     config: &Config,
     name: &str,
+    digest: &str,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let repeated = config.imports.get(name)?;
     let store = registry::open_own(config).await?;
     let pending = Pending(&store);
-    let Some(shown) = pending.get(name).await? else {
+    if pending.get(name).await?.is_none() {
         return Err(hinted(
             format!("import `{name}` has no pending changes"),
             "with `policy = \"hold\"`, `callgate serve` holds changes back; `callgate import` imports at \
              once",
         ));
-    };
+    }
     let watched = watched(name, config, &repeated.import, repeated.policy);
     let (source, change) = watched.read(&store, Detail::Full).await?;
     match change {
-        Some(change) if change.digest == shown.digest => {
+        Some(change) if change.digest == digest => {
             watched.apply(&store, &source, &change).await?;
             pending.set(name, None).await?;
             printer.data(change.text);
@@ -70,8 +74,9 @@ pub(super) async fn approve(
             pending.set(name, Some(&change)).await?;
             printer.data(&change.text);
             Err(hinted(
-                "the source or the registry has changed since this change was prepared; nothing was written",
-                format!("approve the change above with `callgate import approve {name}`"),
+                "these are not the changes with that digest: the source or the registry has changed, or the digest is \
+                 incomplete; nothing was written",
+                format!("approve the changes above with `{}`", change.approval(name)),
             ))
         }
     }
