@@ -1,11 +1,11 @@
 //! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
 //!
-//! `keys.rs` lists every key with its default and meaning. An unknown key is an error that suggests the
+//! `known_keys.rs` lists every key with its default and meaning. An unknown key is an error that suggests the
 //! nearest known one. Upstreams are tables of the file or rows of the registry; imports are tables of the
 //! file only.
 
-mod keys;
-mod values;
+mod known_keys;
+mod sources;
 mod database;
 mod attach;
 mod upstreams;
@@ -30,11 +30,11 @@ use crate::cli::{Cli, Command};
 pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::Imports;
+use sources::{Value, Values};
 pub(crate) use upstreams::{
     ForwardFactory, RowLimits, UpstreamSummary, Upstreams, has_secret, keys_of_row, row_shown,
     secret_in_file, secret_in_variable,
 };
-use values::{Value, Values};
 
 /// Password of the registry's database.
 const PASSWORD_VARIABLE: &str = "CALLGATE_DATABASE_PASSWORD";

@@ -120,7 +120,7 @@ impl Bridge {
             settings: SessionSettings::default(),
             lines,
             reachable: Mutex::default(),
-            deadline: Mutex::new(Some(Instant::now() + options.limits.hold)),
+            deadline: Mutex::new(Some(Instant::now() + options.limits.first_request_wait)),
         })
     }
 
@@ -151,7 +151,7 @@ impl Bridge {
 
     /// Returns until when a request may be sent again to a server that is not running.
     fn retry_deadline(&self) -> Instant {
-        let end = Instant::now() + self.limits.patience;
+        let end = Instant::now() + self.limits.request_wait;
         self.first_contact().unwrap_or(end)
     }
 
@@ -170,7 +170,7 @@ impl Bridge {
             _ => BridgeFailure::new(format!(
                 "the input ended, and {endpoint} did not respond within {:?} after that. The request may \
                  have been executed; check before you send it again",
-                self.limits.end
+                self.limits.shutdown
             )),
         }
     }

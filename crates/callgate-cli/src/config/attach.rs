@@ -9,7 +9,7 @@ use callgate_registry::{AttachOptions, DatabaseUrl, Overlay, PollIntervals, Tabl
 
 use super::ATTACH_PASSWORD_VARIABLE;
 use super::database::with_password;
-use super::values::Values;
+use super::sources::Values;
 use crate::errors::hinted;
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl};
 
-use super::values::{Value, Values};
+use super::sources::{Value, Values};
 use super::{DEMO_FILE, PASSWORD_VARIABLE, secret_in_file};
 use crate::cli::{Cli, Command, Import, ImportCommand, RegistryCommand};
 

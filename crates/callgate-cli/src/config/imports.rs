@@ -8,7 +8,7 @@ use callgate_import::watch::Policy;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::keys::{IMPORT_KEYS, Keys};
+use super::known_keys::{IMPORT_KEYS, Keys};
 use crate::cli::Import;
 use crate::errors::hinted;
 

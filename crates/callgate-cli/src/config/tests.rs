@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
-use super::values::{Values, variable_of};
+use super::known_keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
+use super::sources::{Values, variable_of};
 use super::{Config, Imports, Upstreams};
 
 /// Compares a page with the committed one, or writes it where snapshots are being updated.

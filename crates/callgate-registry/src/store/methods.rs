@@ -25,8 +25,8 @@ fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
 
 /// Binds a JSON column. An empty text becomes null except in SQLite.
 pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
-    let says_something = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
-    Value::Json(text.filter(says_something).map(String::as_str))
+    let is_kept = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
+    Value::Json(text.filter(is_kept).map(String::as_str))
 }
 
 /// Binds the flag. Other text is bound unchanged, so that the database stores or refuses it.

@@ -55,15 +55,15 @@ pub struct Limits {
     pub in_flight: usize,
     /// Time limit of a new connection with TLS.
     pub connect: Duration,
-    /// How long all requests together wait for a server that was never reached. Clients give up after 15 s or 30 s
-    /// and do not show the reason then.
-    pub hold: Duration,
-    /// How long a request waits for a server that is not running.
-    pub patience: Duration,
+    /// Maximum time that all requests together wait for a server that was never reached. Clients give up after 15 s or
+    /// 30 s and do not show the reason then.
+    pub first_request_wait: Duration,
+    /// Maximum time that a request waits for a server that was reached before and is not running.
+    pub request_wait: Duration,
     /// Time limit of sending a notification or a response of the client.
-    pub delivery: Duration,
-    /// How long requests in flight may take after the end of the input.
-    pub end: Duration,
+    pub send_timeout: Duration,
+    /// Time limit of requests in flight after the end of the input.
+    pub shutdown: Duration,
 }
 
 impl Default for Limits {
@@ -74,10 +74,10 @@ impl Default for Limits {
             event_bytes: 16 << 20,
             in_flight: 256,
             connect: Duration::from_secs(10),
-            hold: Duration::from_secs(10),
-            patience: Duration::from_secs(5),
-            delivery: Duration::from_secs(10),
-            end: Duration::from_secs(2),
+            first_request_wait: Duration::from_secs(10),
+            request_wait: Duration::from_secs(5),
+            send_timeout: Duration::from_secs(10),
+            shutdown: Duration::from_secs(2),
         }
     }
 }

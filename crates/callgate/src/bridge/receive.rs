@@ -78,7 +78,7 @@ impl Dispatcher {
             while self.tasks.join_next().await.is_some() {}
             let _ = sent.wait_for(|sent| *sent >= last).await;
         };
-        let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
+        let _ = tokio::time::timeout(self.bridge.limits.shutdown, finished).await;
         // A client that does not read must not delay the end.
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.abort_pending()).await;
         Ok(())

@@ -194,7 +194,7 @@ impl Bridge {
     ) -> Option<EventStream> {
         let headers = resuming(live.map(OpenSession::headers).unwrap_or_default(), Some(id));
         tokio::time::sleep(pause.max(MIN_RETRY_DELAY)).await;
-        let end = Instant::now() + self.limits.patience;
+        let end = Instant::now() + self.limits.request_wait;
         loop {
             match self.http.get(&headers).await {
                 Ok(response) => {

@@ -103,7 +103,7 @@ impl Bridge {
         let body = format!(r#"{{"jsonrpc":"2.0","method":"{INITIALIZED}"}}"#);
         let (policy, headers) = (SendPolicy::default(), live.headers());
         let sent = self.post_with_retries(&policy, &headers, body.into());
-        let sent = tokio::time::timeout(self.limits.delivery, sent).await;
+        let sent = tokio::time::timeout(self.limits.send_timeout, sent).await;
         sent.map_err(|_| {
             BridgeFailure::new("the server did not accept `notifications/initialized`")
         })??;

@@ -42,7 +42,7 @@ impl Client {
     /// One that does not wait long for a server.
     fn impatient(url: &str) -> Self {
         let wait = Duration::from_millis(200);
-        let limits = Limits { hold: wait, patience: wait, ..Limits::default() };
+        let limits = Limits { first_request_wait: wait, request_wait: wait, ..Limits::default() };
         Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap().limits(limits))
     }
 

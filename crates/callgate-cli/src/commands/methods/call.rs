@@ -32,7 +32,7 @@ use client::ToolCall;
 /// Time for the connection to end. The time limit of calls applies separately.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
 /// Time for which the bridge waits for a server that does not answer; shorter than for clients.
-const HOLD: Duration = Duration::from_secs(2);
+const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a message without the arguments.
 const MAX_ENVELOPE: usize = 4096;
 
@@ -163,7 +163,7 @@ async fn unknown_tool(
 
 /// Calls a tool of a running server, through the bridge. Returns the JSON-RPC reply.
 async fn call_remote(config: &Config, url: &str, call: ToolCall<'_>) -> Result<Value> {
-    let limits = Limits { hold: HOLD, ..Limits::default() };
+    let limits = Limits { first_request_wait: FIRST_REQUEST_WAIT, ..Limits::default() };
     let endpoint = url.parse().context("`--url` is not valid")?;
     let mut options = Options::new(endpoint).limits(limits);
     if let Some(token) = config.token.as_ref().map(Secret::expose) {

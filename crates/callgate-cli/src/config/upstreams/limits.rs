@@ -12,7 +12,7 @@ use callgate::forward::Target;
 use callgate::http::IpNet;
 use serde_json::json;
 
-use crate::config::values::Values;
+use crate::config::sources::Values;
 use crate::errors::hinted;
 
 const TARGETS: &str = "registry_upstreams.targets";

@@ -19,7 +19,7 @@ use super::limits::{Reference, RowLimits};
 use super::login::LoginTable;
 use super::oauth::OAuthTable;
 use super::secrets::{ExternalValue, Secrets, Sourced, Text};
-use crate::config::keys::{Keys, UPSTREAM_KEYS};
+use crate::config::known_keys::{Keys, UPSTREAM_KEYS};
 use crate::errors::hinted;
 
 /// Maximum of `max_result_bytes` in the registry: a message over WebSocket counts against the budget of all results

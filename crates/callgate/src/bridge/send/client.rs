@@ -63,7 +63,7 @@ impl ServerClient {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
             credential: options.credential,
-            pool: Mutex::new(LimitedPool::new(&tls, limits.connect.min(limits.hold))),
+            pool: Mutex::new(LimitedPool::new(&tls, limits.connect.min(limits.first_request_wait))),
             tls,
             suspend: SuspendDetector::new(),
             suspends: watch::channel(0).0,

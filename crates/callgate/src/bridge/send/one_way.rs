@@ -18,7 +18,7 @@ impl Bridge {
         last_sent: watch::Sender<u64>,
     ) {
         while let Some((number, other)) = queue.recv().await {
-            let sending = tokio::time::timeout(self.limits.delivery, self.send_one_way(&other));
+            let sending = tokio::time::timeout(self.limits.send_timeout, self.send_one_way(&other));
             let what = other.method.as_deref().unwrap_or("a response of the client");
             match sending.await {
                 Ok(Ok(())) => {}

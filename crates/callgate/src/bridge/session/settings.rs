@@ -94,7 +94,7 @@ impl Bridge {
                 client::drain(response).await;
             }
         };
-        if tokio::time::timeout(self.limits.delivery, restoring).await.is_err() {
+        if tokio::time::timeout(self.limits.send_timeout, restoring).await.is_err() {
             tracing::warn!(
                 "timed out while restoring log level and subscriptions in the new session"
             );

@@ -108,9 +108,9 @@ pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> 
                        write `Result<…>` in the signature";
         return Err(DefinitionError::value("result", problem));
     }
-    let says_something = root.keys().any(|key| key != "title" && key != "description")
+    let is_specific = root.keys().any(|key| key != "title" && key != "description")
         && root.get("type") != Some(&json!("null"));
-    Ok(says_something.then_some(schema))
+    Ok(is_specific.then_some(schema))
 }
 
 /// Returns `true` for the schema that schemars generates for a `Result`.

@@ -72,8 +72,9 @@ async fn an_unreachable_server_is_an_error_with_advice() {
 #[tokio::test]
 async fn requests_after_the_deadline_are_not_retried_until_the_server_is_there() {
     let port = free_port().await;
-    let hold = Duration::from_millis(200);
-    let limits = Limits { hold, patience: Duration::from_hours(1), ..Limits::default() };
+    let first_request_wait = Duration::from_millis(200);
+    let request_wait = Duration::from_hours(1);
+    let limits = Limits { first_request_wait, request_wait, ..Limits::default() };
     let url = format!("http://127.0.0.1:{port}/mcp");
     let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
     for (id, method) in [(1, "server/discover"), (2, "initialize"), (3, "tools/list")] {
@@ -301,7 +302,7 @@ async fn a_notification_that_is_not_accepted_delays_requests_briefly() {
         _ => hanging.lock().unwrap().take().unwrap(),
     })
     .await;
-    let limits = Limits { delivery: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { send_timeout: Duration::from_millis(50), ..Limits::default() };
     let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()).limits(limits));
     let started = Instant::now();
     client.notify("notifications/initialized", json!({})).await;

@@ -70,7 +70,7 @@ async fn a_silent_tls_handshake_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let connect = std::time::Duration::from_millis(50);
-    let limits = Limits { connect, hold: connect, ..Limits::default() };
+    let limits = Limits { connect, first_request_wait: connect, ..Limits::default() };
     let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
     client.request(1, "tools/call", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
@@ -83,8 +83,9 @@ async fn all_requests_together_wait_once_for_a_server_that_does_not_answer() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let minute = std::time::Duration::from_mins(1);
-    let hold = std::time::Duration::from_millis(100);
-    let limits = Limits { connect: minute, patience: minute, hold, ..Limits::default() };
+    let first_request_wait = std::time::Duration::from_millis(100);
+    let limits =
+        Limits { connect: minute, request_wait: minute, first_request_wait, ..Limits::default() };
     let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
     for (id, method) in [(1, "server/discover"), (2, "initialize"), (3, "tools/list")] {
         client.request(id, method, json!({})).await;

@@ -66,9 +66,9 @@ pub(crate) fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 
-const NEEDS: &str = "needs an access token, and";
-const AGAIN: &str = "Nothing was run: try again later, or tell an administrator.";
-const MEND: &str = "Nothing was run; an administrator has to";
+const NEEDS_TOKEN: &str = "needs an access token, and";
+const TRY_LATER: &str = "Nothing was run: try again later, or tell an administrator.";
+const ADMIN_HAS_TO: &str = "Nothing was run; an administrator has to";
 
 impl TokenUnavailable {
     /// Returns the problem and a remedy, for the agent and its user.
@@ -77,32 +77,32 @@ impl TokenUnavailable {
         let refused = "does not accept your credential: it has expired or was revoked.";
         match &self.error {
             TokenError::InvalidClient if self.is_own_client => {
-                format!("{refused} {MEND} set another.")
+                format!("{refused} {ADMIN_HAS_TO} set another.")
             }
-            TokenError::InvalidGrant if is_users => format!("{refused} {MEND} set another."),
+            TokenError::InvalidGrant if is_users => format!("{refused} {ADMIN_HAS_TO} set another."),
             TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
-                "{NEEDS} your credential cannot be used to request one. {MEND} set another."
+                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set another."
             ),
             TokenError::InvalidClient => format!(
-                "{NEEDS} its authorization server does not accept Callgate's client id and secret. \
-                 {MEND} correct them."
+                "{NEEDS_TOKEN} its authorization server does not accept Callgate's client id and secret. \
+                 {ADMIN_HAS_TO} correct them."
             ),
             TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
                 format!(
-                    "{NEEDS} Callgate's refresh token has expired or was revoked. {MEND} set another."
+                    "{NEEDS_TOKEN} Callgate's refresh token has expired or was revoked. {ADMIN_HAS_TO} set another."
                 )
             }
             TokenError::Refused(_) => format!(
-                "{NEEDS} its authorization server does not issue one. {MEND} correct the \
+                "{NEEDS_TOKEN} its authorization server does not issue one. {ADMIN_HAS_TO} correct the \
                  configuration."
             ),
             TokenError::Status(status) if !is_temporary(*status) => malformed(),
             TokenError::Untrusted(_) | TokenError::Malformed(_) => malformed(),
             TokenError::Unreachable(_) | TokenError::TimedOut | TokenError::Status(_) => {
-                format!("{NEEDS} its authorization server cannot be reached or fails. {AGAIN}")
+                format!("{NEEDS_TOKEN} its authorization server cannot be reached or fails. {TRY_LATER}")
             }
             TokenError::NotStored(_) | TokenError::Replaced => {
-                format!("{NEEDS} there is none at the moment. {AGAIN}")
+                format!("{NEEDS_TOKEN} there is none at the moment. {TRY_LATER}")
             }
         }
     }
@@ -110,6 +110,6 @@ impl TokenUnavailable {
 
 fn malformed() -> String {
     format!(
-        "{NEEDS} its authorization server sends invalid responses. {MEND} check Callgate's log."
+        "{NEEDS_TOKEN} its authorization server sends invalid responses. {ADMIN_HAS_TO} check Callgate's log."
     )
 }

@@ -15,7 +15,7 @@ use callgate::http::IpNet;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::keys::KEYS;
+use super::known_keys::KEYS;
 use super::{ATTACH_PASSWORD_VARIABLE, Imports, PASSWORD_VARIABLE, TOKEN_VARIABLE, Upstreams};
 use crate::cli::{Cli, Command, TryArgs, address};
 use crate::errors::{hinted, nearest};
