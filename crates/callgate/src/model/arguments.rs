@@ -22,7 +22,7 @@ use crate::model::method::DefinitionError;
 use crate::model::schema::normalise::closing_keyword;
 use crate::model::schema::validator::{compile, compile_property};
 use crate::model::schema::walk::{for_each_schema, json_bytes, references};
-use crate::model::schema::{REST_PARAM, WIRE_NAME};
+use crate::model::schema::{REST_PARAM, UNCHECKED, WIRE_NAME};
 use crate::wire::strict_json;
 
 pub use problem::ArgumentsError;
@@ -110,6 +110,8 @@ type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
+    /// Whether `validator` accepts all arguments.
+    is_unchecked: bool,
     schema: Value,
     /// Number of subschemas; `None` if one refers to another.
     subschemas: Option<usize>,
@@ -214,6 +216,7 @@ impl CompiledInput {
             params: params.collect(),
             validator: compile(&schema)?,
             subschemas: subschemas(&schema),
+            is_unchecked: schema.get(UNCHECKED).is_some(),
             schema,
             property_validators: OnceLock::new(),
         })
@@ -228,7 +231,7 @@ impl CompiledInput {
     ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
         let format = format.into();
         let style = format.style;
-        if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
+        if let Some(raw) = raw.filter(|_| style == ParamStyle::Named && !self.is_unchecked)
             && let Some(params) = self.params_as_given(raw)
         {
             return Ok(params);

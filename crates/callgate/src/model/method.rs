@@ -108,6 +108,9 @@ pub enum DefinitionError {
     /// Two parameters have the same name.
     #[error("two parameters are named `{0}`")]
     DuplicateParam(String),
+    /// A variadic parameter is not the last one.
+    #[error("the variadic parameter `{0}` must be the last one")]
+    VariadicNotLast(String),
     /// Two fields of a class have the same name.
     #[error("two fields are named `{0}`")]
     DuplicateField(String),

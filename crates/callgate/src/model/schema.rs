@@ -38,6 +38,9 @@ pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 /// variadic methods. Not advertised.
 pub const REST_PARAM: &str = "x-callgate-rest";
 
+/// Keyword of check schemas that accept all arguments, and only say how they are sent.
+pub(crate) const UNCHECKED: &str = "x-callgate-unchecked";
+
 /// Advertised name and parameter.
 pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
 

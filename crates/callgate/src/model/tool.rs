@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::{Map, Value, json as json_value};
+use serde_json::{Map, Value};
 
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
 use crate::model::schema::validator::unchecked_patterns;
-use crate::model::schema::{NamedParam, Purpose, REST_PARAM, WIRE_NAME, normalise, types_of};
+use crate::model::schema::{
+    NamedParam, Purpose, REST_PARAM, UNCHECKED, WIRE_NAME, normalise, types_of,
+};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
@@ -53,8 +55,9 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     }
     let mut findings = Vec::new();
     let (input, mut check) = input_schemas(method, types, &mut findings)?;
+    refuse_inner_rest_param(check.as_deref().unwrap_or(&input))?;
     if method.is_unchecked {
-        check = Some(Cow::Owned(unchecked(check.as_deref().unwrap_or(&input))));
+        check = Some(Cow::Owned(unchecked(check.as_deref().unwrap_or(&input).clone())));
     }
     let headers = header::params(&input)?;
     let output = output_schema(method, types)?;
@@ -160,16 +163,22 @@ fn input_schemas<'m>(
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
-/// Returns a check schema that accepts all arguments, with the parameters that they are converted to.
-fn unchecked(check: &Value) -> Value {
+/// Returns a check schema that accepts all arguments, and says how they are sent.
+fn unchecked(mut check: Value) -> Value {
+    if let Value::Object(root) = &mut check {
+        root.insert(UNCHECKED.to_owned(), true.into());
+    }
+    check
+}
+
+/// Refuses a variadic parameter before another one: by position, nothing would separate their values.
+fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let properties = properties.map(|(name, property)| {
-        let mut kept = property.as_object().cloned().unwrap_or_default();
-        kept.retain(|keyword, _| [WIRE_NAME, REST_PARAM, "default"].contains(&keyword.as_str()));
-        (name.clone(), Value::Object(kept))
-    });
-    let properties = properties.collect::<Map<_, _>>();
-    json_value!({"type": "object", "properties": properties, "additionalProperties": true})
+    let mut before_last = properties.rev().skip(1);
+    match before_last.find(|(_, property)| property.get(REST_PARAM) == Some(&Value::Bool(true))) {
+        Some((name, _)) => Err(DefinitionError::VariadicNotLast(name.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Returns `true` if undeclared arguments are refused, and the advertised schema could say so but does not.
@@ -177,7 +186,10 @@ fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> b
     let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
     let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);
     let keyword = "additionalProperties";
-    !is_exact && closing == Some(keyword) && advertised.get(keyword).is_none()
+    !is_exact
+        && !method.is_unchecked
+        && closing == Some(keyword)
+        && advertised.get(keyword).is_none()
 }
 
 /// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most

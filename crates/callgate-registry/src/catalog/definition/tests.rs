@@ -242,6 +242,7 @@ fn a_wrong_row_names_the_column_and_what_is_wrong() {
         MethodRow { params: some(r#"["self $a"]"#), ..row() },
         MethodRow { params: some(r#"["int $"]"#), ..row() },
         MethodRow { params: some(r#"["int $a","int $a"]"#), ..row() },
+        MethodRow { params: some(r#"["int ...$ids","string $name"]"#), ..row() },
         MethodRow { params_types: some(r#"["int["]"#), ..row() },
         MethodRow { params: some(r#"[{"nam":"x"}]"#), ..row() },
         MethodRow { return_type: some("callable"), ..row() },

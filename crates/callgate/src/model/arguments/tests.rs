@@ -2,8 +2,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::method::Param;
+use crate::model::method::{Method, Param};
 use crate::model::schema::Purpose;
+use crate::model::tool;
 use crate::model::types::Types;
 
 impl From<ParamStyle> for ParamFormat {
@@ -290,6 +291,52 @@ fn items_of_a_rest_parameter_are_sent_as_parameters() {
     assert!(sent(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
     assert!(sent(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
     assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
+}
+
+#[test]
+fn arguments_that_are_not_checked_are_sent_as_those_that_are() {
+    let method = || {
+        let params = [
+            param("id", "int"),
+            param("note", "string").optional(),
+            param("page size", "?int").optional(),
+            param("sort", "string").default(json!("up")),
+            param("rest", "int[]").variadic(),
+        ];
+        params.into_iter().fold(Method::new("m".parse().unwrap()), Method::param)
+    };
+    let plan = |method: &Method| {
+        let tool = tool::write(method, &Types::default()).unwrap();
+        CompiledInput::compile(&tool.check.unwrap()).unwrap()
+    };
+    let (checked, unchecked) = (plan(&method()), plan(&method().unchecked()));
+    for arguments in [
+        r#"{"id":1}"#,
+        r#"{"id":1,"note":null,"sort":"down"}"#,
+        r#"{"id":1,"page_size":2}"#,
+        r#"{"id":1,"note":"n","rest":[4,5]}"#,
+        r#"[1,"n",null]"#,
+    ] {
+        for style in ParamStyle::ALL {
+            for null_is_absent in [false, true] {
+                let raw: &RawValue = serde_json::from_str(arguments).unwrap();
+                let sent = |plan: &CompiledInput| {
+                    let params = plan.params(Some(raw), ParamFormat { style, null_is_absent });
+                    params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
+                };
+                let expected = sent(&checked);
+                // Only this is not checked.
+                if expected.as_ref().is_err_and(|error| error.contains("expected string")) {
+                    continue;
+                }
+                assert_eq!(sent(&unchecked), expected, "{arguments}, {style:?}, {null_is_absent}");
+            }
+        }
+    }
+    let wrong = r#"{"id":"x","other":[]}"#;
+    assert!(sent(&checked, wrong, ParamStyle::Named).is_err());
+    let params = sent(&unchecked, wrong, ParamStyle::Named).unwrap();
+    assert_eq!(params, r#"{"id":"x","other":[],"sort":"up"}"#);
 }
 
 #[test]

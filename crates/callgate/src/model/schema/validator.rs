@@ -3,6 +3,7 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
+use super::UNCHECKED;
 use super::walk::{for_each_schema, for_each_schema_mut, references};
 use crate::model::method::DefinitionError;
 
@@ -10,8 +11,11 @@ use crate::model::method::DefinitionError;
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
 /// Compiles a schema. Patterns of [`unchecked_patterns`] are left out, and with them every keyword that
-/// would then reject more values, such as `not`.
+/// would then reject more values, such as `not`. With [`UNCHECKED`], accepts all objects.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
+    if schema.get(UNCHECKED).is_some() {
+        return build(&json!({"type": "object"})).map_err(|error| invalid(&error));
+    }
     let built = match build(schema) {
         Err(_) if !unchecked_patterns(schema).is_empty() => {
             // A reference into a keyword that was left out cannot be resolved.
