@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use crate::access::{Caller, RateLimiter, RateLimits, Shares};
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{CompiledInput, InputCache, ParamFormat, ParamStyle};
+use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -378,8 +378,9 @@ impl Gateway {
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
         let Some(entry) = tool.entry() else { return Ok(()) };
-        let (plan, format) = self.plan(&tool, entry)?;
-        Ok(plan.params(arguments, format).map(drop)?)
+        let schema = tool.catalog().check_schema(entry);
+        let plan = self.plans.get(&entry.plan, &schema).map_err(CallError::failed)?;
+        Ok(plan.params(arguments, param_format(&tool, entry)).map(drop)?)
     }
 
     /// Checks the arguments and converts them to the upstream's parameters.
@@ -390,30 +391,27 @@ impl Gateway {
         arguments: Option<&'a RawValue>,
         caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let (plan, format) = self.plan(tool, entry)?;
-        match arguments {
-            Some(large) if !BlockingChecks::is_inline(caller, large.get().len()) => {
-                let large = large.to_owned();
-                let check = move || plan.params(Some(&large), format).map(Cow::into_owned);
-                Ok(Cow::Owned(self.checks.run(caller, check).await??))
-            }
-            arguments => Ok(plan.params(arguments, format)?),
+        let (schema, format) = (tool.catalog().check_schema(entry), param_format(tool, entry));
+        let bytes = arguments.map_or(0, |arguments| arguments.get().len());
+        if BlockingChecks::is_inline(caller, bytes, schema.len()) {
+            let plan = self.plans.get(&entry.plan, &schema).map_err(CallError::failed)?;
+            return Ok(plan.params(arguments, format)?);
         }
+        let (plans, arguments) = (self.plans.clone(), arguments.map(ToOwned::to_owned));
+        let check = move || {
+            let plan = plans.compiled(&schema).map_err(CallError::failed)?;
+            let params = plan.params(arguments.as_deref(), format)?.into_owned();
+            Ok::<_, CallError>(Cow::Owned(params))
+        };
+        self.checks.run(caller, check).await?
     }
+}
 
-    fn plan(
-        &self,
-        tool: &FoundTool,
-        entry: &Entry,
-    ) -> Result<(Arc<CompiledInput>, ParamFormat), CallError> {
-        let upstream = tool.upstream(entry);
-        let configured = upstream.and_then(Upstream::param_style);
-        let style = ParamStyle::resolve(entry.param_style, configured);
-        let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);
-        let plan = self.plans.get(&entry.plan, || tool.catalog().check_schema(entry));
-        let plan = plan.map_err(CallError::failed)?;
-        Ok((plan, ParamFormat { style, null_is_absent }))
-    }
+fn param_format(tool: &FoundTool, entry: &Entry) -> ParamFormat {
+    let upstream = tool.upstream(entry);
+    let configured = upstream.and_then(Upstream::param_style);
+    let style = ParamStyle::resolve(entry.param_style, configured);
+    ParamFormat { style, null_is_absent: upstream.is_some_and(Upstream::null_is_absent) }
 }
 
 fn not_configured(upstream: &str) -> CallError {

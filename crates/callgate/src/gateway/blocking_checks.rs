@@ -1,4 +1,5 @@
-//! Checks of large values, which take long: they run on blocking threads and are shared among callers.
+//! Checks of large values and with large schemas, which take long: they run on blocking threads and are shared among
+//! callers.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -8,6 +9,9 @@ use crate::upstream::{CallError, MAX_INLINE};
 
 /// [`MAX_INLINE`] of a request in a batch, since up to 100 are checked one after the other.
 const MAX_INLINE_IN_BATCH: usize = 512;
+
+/// Maximum size of a schema that is compiled and used without [`BlockingChecks::run`], in bytes.
+const MAX_INLINE_SCHEMA: usize = 64 * 1024;
 
 /// Minimum number of threads, so that there is always one for another caller.
 const MIN_THREADS: usize = 4;
@@ -25,8 +29,9 @@ impl Default for BlockingChecks {
 
 impl BlockingChecks {
     /// Returns `true` if a value of this size is checked without [`Self::run`].
-    pub(crate) fn is_inline(caller: &Caller, bytes: usize) -> bool {
-        bytes <= if caller.batch().is_some() { MAX_INLINE_IN_BATCH } else { MAX_INLINE }
+    pub(crate) fn is_inline(caller: &Caller, bytes: usize, schema_bytes: usize) -> bool {
+        let max = if caller.batch().is_some() { MAX_INLINE_IN_BATCH } else { MAX_INLINE };
+        bytes <= max && schema_bytes <= MAX_INLINE_SCHEMA
     }
 
     /// Runs a check on a blocking thread. Callers that wait for one are served in turn.

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::*;
@@ -95,6 +96,23 @@ async fn invalid_arguments_are_rejected_before_the_method_runs() {
     });
     let error = call(&gateway, "strict", r#"{"n":"x"}"#).await.unwrap_err();
     assert_eq!(error.to_string(), "argument `n`: expected integer, found string \"x\"");
+}
+
+#[tokio::test]
+async fn a_large_schema_is_compiled_on_a_blocking_thread() {
+    let with_values = |count: usize| {
+        let values: Vec<String> = (0..count).map(|number| format!("value {number}")).collect();
+        let param = Param::with_schema("value", json!({"enum": values})).unwrap();
+        move |local: &mut Local| {
+            let answer = async |_, _: serde_json::Value| Ok::<_, Error>(true);
+            local.method(method("pick").param(param), answer);
+        }
+    };
+    let (small, large) = (with(with_values(1)), with(with_values(10_000)));
+    let arguments = r#"{"value":"value 0"}"#;
+    assert!(call(&small, "pick", arguments).now_or_never().is_some());
+    assert!(call(&large, "pick", arguments).now_or_never().is_none());
+    assert_eq!(call(&large, "pick", arguments).await.unwrap(), "true");
 }
 
 #[tokio::test]

@@ -162,7 +162,7 @@ impl Clone for CachedInput {
 }
 
 /// Compiled schemas by check schema.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct InputCache {
     cache: Cache<Bytes, Arc<CompiledInput>>,
 }
@@ -178,22 +178,27 @@ impl InputCache {
     pub(crate) fn get(
         &self,
         cached: &CachedInput,
-        check_schema: impl FnOnce() -> Bytes,
+        check_schema: &Bytes,
     ) -> Result<Arc<CompiledInput>, DefinitionError> {
         if let Some(plan) = cached.0.load().upgrade() {
             return Ok(plan);
         }
-        let check_schema = check_schema();
-        let plan = match self.cache.get(&check_schema) {
-            Some(plan) => plan,
-            None => {
-                let plan = Arc::new(CompiledInput::compile(&check_schema)?);
-                // A copy, since a slice would keep the whole catalog alive.
-                self.cache.insert(Bytes::copy_from_slice(&check_schema), Arc::clone(&plan));
-                plan
-            }
-        };
+        let plan = self.compiled(check_schema)?;
         cached.0.store(Arc::downgrade(&plan));
+        Ok(plan)
+    }
+
+    /// Returns the compiled check schema.
+    pub(crate) fn compiled(
+        &self,
+        check_schema: &Bytes,
+    ) -> Result<Arc<CompiledInput>, DefinitionError> {
+        if let Some(plan) = self.cache.get(check_schema) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(CompiledInput::compile(check_schema)?);
+        // A copy, since a slice would keep the whole catalog alive.
+        self.cache.insert(Bytes::copy_from_slice(check_schema), Arc::clone(&plan));
         Ok(plan)
     }
 }

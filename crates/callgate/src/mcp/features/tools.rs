@@ -191,7 +191,7 @@ impl ToolCall {
         }
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
         let CallContext { mcp, caller, .. } = &self.context;
-        let checked = if BlockingChecks::is_inline(caller, result.len()) {
+        let checked = if BlockingChecks::is_inline(caller, result.len(), schema.len()) {
             mcp.outputs.check(&schema, result)
         } else {
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
