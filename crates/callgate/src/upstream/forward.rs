@@ -27,6 +27,7 @@ mod target;
 mod tool_path;
 mod options;
 mod auth;
+mod known_errors;
 mod request;
 mod breaker;
 mod send;
@@ -95,7 +96,7 @@ pub struct Forward {
     /// Set if calls share a batch or a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
-    sessions: Option<Sessions>,
+    sessions: Option<Arc<Sessions>>,
     /// Concurrent calls.
     calls: Arc<Shares>,
     breaker: CircuitBreaker,
@@ -201,7 +202,9 @@ impl Forward {
             Some(credentials) => credentials.of(call, self.tokens.as_ref()).await?,
             None => Authentication::of_upstream(self.tokens.as_ref()).await?,
         };
-        self.with_session(auth).await
+        let auth = self.with_session(auth).await?;
+        request::check_first_params(&self.options, call, &auth)?;
+        Ok(auth)
     }
 
     async fn with_session(&self, auth: Authentication) -> Result<Authentication, Failure> {

@@ -40,7 +40,9 @@ pub(crate) enum Failure {
     NoCredential(String),
     #[error("the credential of `{0}` has characters that are not allowed in a header")]
     UnfitCredential(String),
-    #[error("the method has named parameters, so that a credential cannot be the first one")]
+    #[error(
+        "a credential is the first parameter, and the method has named ones; set its `params_by` to `position`"
+    )]
     CredentialByName,
     #[error("failed to look up the credential of `{0}`: {1}")]
     CredentialLookup(String, String),
@@ -242,21 +244,6 @@ impl Failure {
                 "failed inside the method; the error is in Callgate's log.",
                 AGAIN,
             ),
-            Self::AnonymousCaller => (
-                CallOutcome::NoCredential,
-                "needs a credential for each user, and you are anonymous.",
-                "Nothing was run; connect with a token.",
-            ),
-            Self::NoCredential(_) => (
-                CallOutcome::NoCredential,
-                "needs a credential for each user, and there is none for you.",
-                "Nothing was run; an administrator has to set it.",
-            ),
-            Self::UnfitCredential(_) | Self::CredentialByName | Self::CredentialLookup(..) => (
-                CallOutcome::NoCredential,
-                "needs a credential for each user, and yours cannot be sent.",
-                MEND,
-            ),
             Self::NoSession(_) => (CallOutcome::NoToken, "does not accept Callgate's login.", MEND),
             Self::NoTokenInTime(_) => (
                 CallOutcome::NoToken,
@@ -285,7 +272,32 @@ impl Failure {
                 "no longer has this tool.",
                 "Nothing was run; an administrator has to import its methods again.",
             ),
+            Self::AnonymousCaller
+            | Self::NoCredential(_)
+            | Self::CredentialByName
+            | Self::UnfitCredential(_)
+            | Self::CredentialLookup(..) => {
+                let (what, advice) = self.credential_row();
+                (CallOutcome::NoCredential, what, advice)
+            }
             answered => answered.response_row(),
+        }
+    }
+
+    fn credential_row(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::AnonymousCaller => (
+                "needs a credential for each user, and you are anonymous.",
+                "Nothing was run; connect with a token.",
+            ),
+            Self::NoCredential(_) => (
+                "needs a credential for each user, and there is none for you.",
+                "Nothing was run; an administrator has to set it.",
+            ),
+            Self::CredentialByName => {
+                ("needs a credential as the first parameter, and this tool has named ones.", MEND)
+            }
+            _ => ("needs a credential for each user, and yours cannot be sent.", MEND),
         }
     }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::upstream::forward::auth::rejection::AuthRejection;
-use crate::upstream::forward::{Failure, RequestId};
+use crate::upstream::forward::{Failure, RequestId, known_errors};
 use crate::wire::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
 
 pub(crate) use batch::BatchReply;
@@ -82,7 +82,7 @@ impl ServiceResponse {
             (Some(error), _) if answers(&reply, id) => Err(Failure::Error(rpc_error(error))),
             (Some(error), _) if has_no_id(&reply) => {
                 let error = rpc_error(error);
-                let is_denied = says_denied(&error);
+                let is_denied = known_errors::is_denied(&error);
                 Err(if is_denied { Failure::Denied(error) } else { Failure::Error(error) })
             }
             (None, Some(result)) if answers(&reply, id) => match self.refused() {
@@ -123,7 +123,7 @@ impl ServiceResponse {
 
     /// Returns `true` if the service certainly discarded the request.
     pub(crate) fn is_discarded(&self) -> bool {
-        !self.status.is_success() && unexpected::says_queue_full(&self.body)
+        !self.status.is_success() && known_errors::is_queue_full(&self.body)
     }
 
     /// Returns the failure for a body that is not UTF-8.
@@ -246,10 +246,4 @@ fn rpc_error(raw: &RawValue) -> RpcError {
         None => None,
     };
     RpcError { code: code.unwrap_or(NO_CODE), message, data }
-}
-
-/// Drupal has no code for a denial.
-fn says_denied(error: &RpcError) -> bool {
-    let data = error.data.as_ref().and_then(Value::as_str).unwrap_or(&error.message);
-    data.get(..13).is_some_and(|start| start.eq_ignore_ascii_case("access denied"))
 }

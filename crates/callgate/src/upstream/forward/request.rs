@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::access::Caller;
 use crate::upstream::Call;
-use crate::upstream::forward::{Authentication, CallerHeaders, ForwardOptions, SecretJson};
+use crate::upstream::forward::{Authentication, CallerHeaders, Failure, ForwardOptions};
 use crate::wire::{percent, strict_json};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,6 +38,26 @@ impl<'a> RequestId<'a> {
     }
 }
 
+/// Returns the credentials that are sent before the parameters of the call; empty ones are not sent.
+fn first_params<'a>(options: &'a ForwardOptions, auth: &'a Authentication) -> [&'a str; 3] {
+    let shared = if auth.is_omitted { "" } else { &options.first_params.0 };
+    let session = auth.session.as_ref().map_or("", |session| &session.first_param.0);
+    [session, &auth.first_param.0, shared]
+}
+
+/// Fails if a credential is the first parameter, and the parameters have names.
+pub(crate) fn check_first_params(
+    options: &ForwardOptions,
+    call: &Call<'_>,
+    auth: &Authentication,
+) -> Result<(), Failure> {
+    let is_list = call.params.get().trim_start().starts_with('[');
+    if !is_list && first_params(options, auth).iter().any(|json| !json.is_empty()) {
+        return Err(Failure::CredentialByName);
+    }
+    Ok(())
+}
+
 pub(crate) fn body(
     options: &ForwardOptions,
     call: &Call<'_>,
@@ -45,14 +65,10 @@ pub(crate) fn body(
     auth: &Authentication,
 ) -> Bytes {
     let params = call.params.get();
-    let session = auth.session.as_ref().map_or(("", ""), |it| (&it.first_param.0, &it.member.0));
-    let [shared_first, shared_members] = if auth.is_omitted {
-        ["", ""]
-    } else {
-        [&options.first_params, &options.members].map(|SecretJson(json)| json.as_str())
-    };
-    let first = [session.0, &auth.first_param.0, shared_first];
-    let members = [shared_members, session.1, &auth.member.0];
+    let shared = if auth.is_omitted { "" } else { &options.members.0 };
+    let session = auth.session.as_ref().map_or("", |session| &session.member.0);
+    let first = first_params(options, auth);
+    let members = [shared, session, &auth.member.0];
     let length: usize = first.iter().chain(&members).map(|part| part.len()).sum();
     let mut text = String::with_capacity(length + params.len() + call.remote_name.len() + 96);
     text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use callgate::forward::{
-    CallOutcome, CredentialLocation, CredentialOptions, ForwardOptions, MissingCredential,
-    header_name,
+    CallOutcome, CredentialLocation, CredentialOptions, Forward, ForwardOptions, Login,
+    MissingCredential, header_name,
 };
-use callgate::model::ParamStyle;
+use callgate::model::{Method, ParamStyle};
 use callgate::upstream::{BoxFuture, CredentialError, Credentials};
-use callgate::{Caller, Grants, Secret, User};
+use callgate::{Caller, Callgate, Grants, Secret, User};
 use serde_json::json;
 
 use crate::forward::{App, ada, options, without_error_id};
@@ -127,6 +127,35 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
 }
 
 #[tokio::test]
+async fn a_credential_in_the_first_parameter_is_not_left_out_if_parameters_are_named() {
+    let fake = FakeService::start(|seen| seen.result("token")).await;
+    let positional = || options(&fake.url("/rpc")).params(ParamStyle::Positional);
+    let (location, method) = (CredentialLocation::FirstParam, Some("log.in".to_owned()));
+    let login = Login { location: Some(location.clone()), method, ..Login::default() };
+    let own = CredentialOptions { location, ..bearer() };
+    for options in [
+        positional().first_param(&json!("for all")),
+        positional().credential(own, Known::new()).unwrap(),
+        positional().login(login).unwrap(),
+    ] {
+        let method = Method::new("order.get".parse().unwrap()).upstream("shop");
+        let gateway = Callgate::builder()
+            .upstream("shop", Forward::new("shop", options).unwrap())
+            .upstream_methods([method.param_style(ParamStyle::Named)])
+            .build()
+            .unwrap();
+        let error = gateway.as_caller(ada()).call("order.get", json!({})).await.unwrap_err();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(
+                without_error_id(&error.to_string()),
+                @"The service behind this tool needs a credential as the first parameter, and this tool has named ones. Nothing was run; an administrator has to fix it."
+            );
+        }
+    }
+    assert!(fake.log.requests_for("order.get").is_empty());
+}
+
+#[tokio::test]
 async fn a_rejected_credential_of_a_user_is_reported_as_theirs() {
     let fake = FakeService::start(|_| FakeResponse::text(401, "text/plain", "no")).await;
     let app = app(options(&fake.url("/rpc")), bearer());
@@ -160,5 +189,5 @@ fn a_credential_cannot_replace_another_option() {
     insta::assert_debug_snapshot!(problems);
     let first = CredentialOptions { location: CredentialLocation::FirstParam, ..bearer() };
     let named = options(url).credential(first, known()).unwrap();
-    assert!(callgate::forward::Forward::new("x", named).is_err(), "parameters have names");
+    assert!(Forward::new("x", named).is_err(), "parameters have names");
 }

@@ -69,6 +69,13 @@ fn responses() -> Vec<(&'static str, FakeResponse)> {
     ]
 }
 
+#[tokio::test]
+async fn a_read_only_call_to_a_wrong_path_is_not_to_be_tried_again() {
+    let fake = FakeService::start(|_| FakeResponse::empty(404)).await;
+    let (text, _) = App::with(options(&fake.url("/"))).text("order_get", json!({"id": 1})).await;
+    assert!(text.contains("Do not try again"), "{text}");
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn each_response_is_explained_in_the_log_and_to_the_agent() {
     let mut table = String::new();

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use callgate::forward::{
-    CallOutcome, CredentialLocation, Forward, ForwardOptions, Login, OAuthClient, header_name,
+    CallOutcome, CredentialLocation, Forward, ForwardLimits, ForwardOptions, Login, OAuthClient,
+    header_name,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::forward::secrets::log_everything;
-use crate::forward::{App, options};
+use crate::forward::{App, limits, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 const PASSWORD: &str = "s3cret-password";
@@ -100,6 +103,44 @@ async fn a_refused_login_is_reported_and_not_repeated() {
     assert_eq!(reports.count(), logins, "{log}");
     assert!(log.contains("failed to log in: the service refused the login"), "{log}");
     assert!(!log.contains("wr0ng-password"), "{log}");
+}
+
+#[tokio::test]
+async fn a_login_that_times_out_is_not_repeated_by_each_call() {
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
+    let options = with_login(&fake, method("auth.login"), &json!([PASSWORD]));
+    let timeout = Duration::from_millis(200);
+    let app = App::with(options.limits(ForwardLimits { timeout, ..limits() }));
+    for _ in 0..30 {
+        let (text, _) = app.text("order_delete", json!({"id": 1})).await;
+        assert!(text.contains("Nothing was run"), "{text}");
+    }
+    // More than one only if this takes seconds.
+    let logins = fake.log.requests().len();
+    assert!(logins < 15, "{logins}");
+}
+
+#[tokio::test]
+async fn a_dropped_call_does_not_abort_the_login_that_others_wait_for() {
+    let gate = Arc::new(Semaphore::new(0));
+    let fake = FakeService::start({
+        let gate = Arc::clone(&gate);
+        move |seen| match seen.method() {
+            "auth.login" => {
+                reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "a=b").after(&gate)
+            }
+            _ => seen.result(1),
+        }
+    })
+    .await;
+    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    tokio::select! {
+        _ = app.invoke("order.delete", json!({"id": 1})) => panic!("the login has not ended"),
+        () = fake.log.wait_for_requests(1) => {}
+    }
+    gate.add_permits(10);
+    assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": 1}));
+    assert_eq!(fake.log.requests_for("auth.login").len(), 1);
 }
 
 #[tokio::test]
@@ -209,6 +250,20 @@ async fn the_reason_for_a_refused_login_is_logged_without_the_password() {
     let log = log.text();
     assert!(log.contains("Invalid params. Incorrect user name or password …"), "{log}");
     assert!(!log.contains(PASSWORD), "{log}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_number_that_is_the_password_is_not_logged() {
+    let (log, _guard) = log_everything();
+    let fake = FakeService::start(|seen| {
+        let message = format!("PIN {} of user {}", seen.body["params"][1], seen.body["params"][0]);
+        seen.error(200, json!({"code": 1, "message": message}))
+    })
+    .await;
+    let app = App::with(with_login(&fake, method("log.in"), &json!([7, 48_151_623])));
+    app.text("order_delete", json!({"id": 1})).await;
+    let log = log.text();
+    assert!(log.contains("refused the login: PIN … of user 7"), "{log}");
 }
 
 #[tokio::test]

@@ -168,9 +168,6 @@ impl UserCredentials {
                 value.set_sensitive(true);
                 auth.header = Some((header.clone(), value));
             }
-            CredentialLocation::FirstParam if !call.params.get().trim_start().starts_with('[') => {
-                return Err(Failure::CredentialByName);
-            }
             CredentialLocation::FirstParam => auth.first_param.0 = Value::from(text).to_string(),
             CredentialLocation::Member(member) => {
                 auth.member = SecretJson::member(member, &text.into());

@@ -13,25 +13,19 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::upstream::budget::BudgetReservation;
-use crate::upstream::forward::auth::redact::{Secrets, add_strings};
+use crate::upstream::forward::auth::redact::{Secrets, add_texts};
+use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
 use crate::upstream::forward::{
     Authentication, CredentialLocation, Failure, ForwardOptions, OptionError, RequestId,
     SecretJson, ServiceClient, ServiceResponse,
 };
-use crate::wire::jsonrpc::RpcError;
 
 /// Maximum delay after a failed login. Services block accounts after several wrong passwords.
 const MAX_BACKOFF: Duration = Duration::from_mins(5);
 
 /// Maximum size of the response to a login in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
-
-/// Texts of errors that mean that there is no session. A longer text may be the error of a method that has run.
-const NO_SESSION: [&str; 3] = ["not authenticated", "not authorised", "not authorized"];
-
-/// Beginnings of errors that mean that the session has ended.
-const SESSION_ENDED: [&str; 3] = ["session terminated", "session expired", "session has expired"];
 
 /// How to log in to a service. `Debug` shows no secrets.
 ///
@@ -141,9 +135,11 @@ pub(crate) struct Sessions {
     headers: HeaderMap,
     /// Secrets of the login.
     secrets: Secrets,
+    /// Time limit of a login.
+    timeout: Duration,
     state: Mutex<SessionState>,
     /// Locked during a login, which other calls wait for.
-    logging_in: tokio::sync::Mutex<()>,
+    logging_in: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -159,22 +155,23 @@ impl Sessions {
         upstream: &str,
         options: &ForwardOptions,
         client: &ServiceClient,
-    ) -> Option<Self> {
+    ) -> Option<Arc<Self>> {
         let login = options.login.clone()?;
         let mut secrets = Vec::new();
-        add_strings(&login.params, &mut secrets);
+        add_texts(&login.params, &mut secrets);
         let configured = Secrets::of(options, &options.headers, &Authentication::default());
         let target = login.path.as_ref().and_then(|path| options.target.with_path(path).ok());
-        Some(Self {
+        Some(Arc::new(Self {
             upstream: upstream.to_owned(),
             client: client.clone(),
             uri: target.map(|target| target.uri().clone()),
             headers: options.headers.clone(),
             secrets: configured.with(secrets),
+            timeout: options.limits.timeout,
             state: Mutex::default(),
-            logging_in: tokio::sync::Mutex::default(),
+            logging_in: Arc::default(),
             login,
-        })
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
@@ -182,7 +179,7 @@ impl Sessions {
     }
 
     /// Returns the session. Logs in if there is none, unless the service sends sessions without a login.
-    pub(crate) async fn session(&self) -> Result<Option<Arc<Session>>, Failure> {
+    pub(crate) async fn session(self: &Arc<Self>) -> Result<Option<Arc<Session>>, Failure> {
         let session = self.state().session.clone();
         match session {
             // Rarely polled, and large.
@@ -195,7 +192,7 @@ impl Sessions {
     pub(crate) fn is_refused(&self, failure: &Failure) -> bool {
         match failure {
             Failure::Error(error) | Failure::Denied(error) if self.login.is_request() => {
-                self.is_refusal(error)
+                is_session_refused(error, &self.login.refusals)
             }
             Failure::Unexpected(UnexpectedResponse {
                 problem: Problem::Session(header), ..
@@ -207,19 +204,9 @@ impl Sessions {
         }
     }
 
-    fn is_refusal(&self, error: &RpcError) -> bool {
-        let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
-        [error.message.as_str(), data].iter().any(|text| {
-            let text = text.trim().trim_end_matches(['.', '!']).to_lowercase();
-            NO_SESSION.contains(&text.as_str())
-                || SESSION_ENDED.iter().any(|start| text.starts_with(start))
-                || self.login.refusals.iter().any(|refusal| text.contains(refusal))
-        })
-    }
-
     /// Returns a session in place of one that the service refused, or `None` if it was renewed recently.
     pub(crate) async fn renewed(
-        &self,
+        self: &Arc<Self>,
         refused: Option<&Arc<Session>>,
         failure: &Failure,
     ) -> Result<Option<Arc<Session>>, Failure> {
@@ -240,10 +227,10 @@ impl Sessions {
 
     /// Logs in, unless another call did so meanwhile or the last login failed recently.
     async fn log_in(
-        &self,
+        self: &Arc<Self>,
         refused: Option<&Arc<Session>>,
     ) -> Result<Option<Arc<Session>>, Failure> {
-        let _turn = self.logging_in.lock().await;
+        let guard = Arc::clone(&self.logging_in).lock_owned().await;
         {
             let (mut state, now) = (self.state(), Instant::now());
             let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
@@ -257,14 +244,27 @@ impl Sessions {
                 return Ok(None);
             }
         }
-        let session = self.request().await;
+        // In a separate task: a dropped call must not abort the login that others wait for.
+        let sessions = Arc::clone(self);
+        let login = tokio::spawn(async move {
+            let _guard = guard;
+            sessions.request_within_limit().await
+        });
+        let aborted = |_| Err(Failure::NoSession(LoginError::Failed("aborted".to_owned())));
+        login.await.unwrap_or_else(aborted).map(Some)
+    }
+
+    /// Logs in within the time limit, and keeps the session or the failure.
+    async fn request_within_limit(&self) -> Result<Arc<Session>, Failure> {
+        let session = tokio::time::timeout(self.timeout, self.request()).await;
+        let session = session.unwrap_or(Err(Failure::NoTokenInTime(self.timeout)));
         let mut state = self.state();
         match session {
             Ok(session) => {
                 tracing::debug!(upstream = self.upstream, "logged in");
                 let session = Arc::new(session);
                 (state.session, state.failure) = (Some(Arc::clone(&session)), None);
-                Ok(Some(session))
+                Ok(session)
             }
             Err(failure) => {
                 tracing::warn!(upstream = self.upstream, error = %failure, "failed to log in");

@@ -63,7 +63,7 @@ impl Secrets {
             for (open, close) in [("[", "]"), ("{", "}")] {
                 let value: Value =
                     serde_json::from_str(&format!("{open}{json}{close}")).unwrap_or_default();
-                add_strings(&value, &mut secrets);
+                add_texts(&value, &mut secrets);
             }
         }
         Self::new(secrets)
@@ -84,11 +84,13 @@ impl Secrets {
     }
 }
 
-pub(crate) fn add_strings(value: &Value, secrets: &mut Vec<String>) {
+/// Adds the strings and numbers in a value, as text.
+pub(crate) fn add_texts(value: &Value, secrets: &mut Vec<String>) {
     match value {
         Value::String(text) => secrets.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| add_strings(item, secrets)),
-        Value::Object(members) => members.values().for_each(|item| add_strings(item, secrets)),
+        Value::Number(number) => secrets.push(number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| add_texts(item, secrets)),
+        Value::Object(members) => members.values().for_each(|item| add_texts(item, secrets)),
         _ => {}
     }
 }

@@ -10,6 +10,7 @@ use crate::model::method::Safety;
 use crate::upstream::Call;
 use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
+use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::Problem;
 use crate::upstream::forward::{
     Authentication, CallOutcome, Failure, Forward, Ordering, ServiceResponse, Target, request,
@@ -32,6 +33,13 @@ pub enum QueryError {
         /// Description for an administrator.
         message: String,
     },
+}
+
+impl QueryError {
+    /// Returns `true` if the service returned an error because there is no session.
+    pub fn is_session_refused(&self) -> bool {
+        matches!(self, Self::Rpc(error) if is_session_refused(error, &[]))
+    }
 }
 
 impl From<Failure> for QueryError {

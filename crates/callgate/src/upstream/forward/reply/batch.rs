@@ -6,8 +6,7 @@ use http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::{ReplyEnvelope, ReplyTarget, ServiceResponse, read_reply, rpc_error, trimmed};
-use crate::upstream::forward::{Failure, RequestId};
-use crate::wire::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::upstream::forward::{Failure, RequestId, known_errors};
 
 #[derive(Debug)]
 pub(crate) enum BatchReply<'a> {
@@ -41,15 +40,14 @@ impl ServiceResponse {
                 // After HTTP 5xx, calls may have run.
                 let may_have_run = self.status.is_server_error();
                 let error = rpc_error(error);
-                if is_about_batch(&error) && !is_about_rights && !may_have_run {
+                if known_errors::is_batch_refused(&error) && !is_about_rights && !may_have_run {
                     BatchReply::Rejected
                 } else {
                     BatchReply::ForAll
                 }
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
-            // Electrum responds so to a request that is not an object.
-            Err(_) if body.eq_ignore_ascii_case("invalid request") => BatchReply::Rejected,
+            Err(_) if known_errors::is_invalid_request(body) => BatchReply::Rejected,
             // Some services reply to the first request only.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
@@ -113,21 +111,6 @@ impl<'a> Replies<'a> {
         let replies = found.into_iter().map(|reply| reply.map_or(otherwise.clone(), Ok));
         (replies.collect(), ignored)
     }
-}
-
-/// Error of Deluge about a list where it expects an object.
-const DELUGE_ERROR: &str = "TypeError: list indices must be integers or slices, not str";
-
-/// Phrases in errors about unsupported or too large batches.
-const BATCH_ERRORS: [&str; 7] =
-    ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
-
-/// Returns `true` if an error without an id is about the batch itself.
-fn is_about_batch(error: &RpcError) -> bool {
-    let message = error.message.to_ascii_lowercase();
-    matches!(error.code, PARSE_ERROR | INVALID_REQUEST)
-        || error.message == DELUGE_ERROR
-        || message.contains("batch") && BATCH_ERRORS.iter().any(|phrase| message.contains(phrase))
 }
 
 /// Returns `true` for statuses of services that cannot parse a batch.

@@ -5,9 +5,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
 
 use super::service_text::ServiceText;
 use crate::upstream::forward::CallOutcome;
-
-/// Messages of services that refuse a request because too many others wait.
-const QUEUE_MESSAGES: [&str; 1] = ["Work queue depth exceeded"];
+use crate::upstream::forward::known_errors::is_queue_full;
 
 #[derive(Debug, Clone)]
 pub(crate) struct UnexpectedResponse {
@@ -45,7 +43,7 @@ impl UnexpectedResponse {
     pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, body: &str) -> Self {
         let session = || headers.iter().find(|(name, _)| name.as_str().ends_with("session-id"));
         let problem = match status {
-            _ if says_queue_full(body) => Problem::QueueFull,
+            _ if is_queue_full(body) => Problem::QueueFull,
             StatusCode::UPGRADE_REQUIRED => Problem::Upgrade(expected_url(headers)),
             StatusCode::CONFLICT => session().map_or(Problem::Status, |(name, value)| {
                 let mut value = value.clone();
@@ -156,7 +154,7 @@ impl UnexpectedResponse {
                 "Nothing was run: try again later."
             }
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-                "{again} An administrator should check the path of its URL."
+                "Do not try again: an administrator should check the path of its URL."
             }
             _ => "{again}",
         }
@@ -170,12 +168,6 @@ impl UnexpectedResponse {
             _ => self.status.as_u16().to_string(),
         }
     }
-}
-
-/// Returns `true` if the body is a message that the service sends in place of running a method. A body that only
-/// contains it may be the reply of a method that has run.
-pub(super) fn says_queue_full(body: &str) -> bool {
-    QUEUE_MESSAGES.contains(&body.trim())
 }
 
 /// Returns `true` if the body has an error or a warning as PHP writes it, in HTML or as text.
