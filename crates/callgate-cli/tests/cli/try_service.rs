@@ -129,6 +129,39 @@ fn attempts_are_listed_if_no_description_is_found() {
 }
 
 #[test]
+fn a_service_that_needs_more_than_try_sends_is_asked_once_and_the_way_is_named() {
+    let dir = TestDirectory::new();
+    let mut told = String::new();
+    let session = || FakeResponse::empty(409).with("X-Transmission-Session-Id", "a1");
+    let services = [
+        FakeService::start(|_| FakeResponse::text(426, "text/plain", "Upgrade Required")),
+        FakeService::start(move |_| session()),
+        FakeService::start(|asked| {
+            asked.error(200, json!({"code": 1, "message": "Not authenticated"}))
+        }),
+    ];
+    for service in &services {
+        told.push_str(&service.hide(&dir.run(&["try", &service.url("/rpc")]).failure().1));
+        assert_eq!(service.log.requests().len(), 1);
+    }
+    let page = FakeService::start(|_| FakeResponse::text(200, "text/html", "<h1>Welcome</h1>"));
+    told.push_str(&page.hide(&dir.run(&["try", &page.url("/")]).failure().1));
+    insta::assert_snapshot!(told, @r#"
+    callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: HTTP 426: the service expects another protocol: "Upgrade Required"; set `url` to `ws://…` or `wss://…`
+    hint: give the URL with the scheme that it expects
+    callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: HTTP 409: the service expects a session; set `login.header` to `x-transmission-session-id`
+    hint: the service expects a login: write it to callgate.toml as `login` of an upstream, and import the methods with `--upstream NAME`
+    callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: Not authenticated (code 1)
+    hint: the service expects a login: write it to callgate.toml as `login` of an upstream, and import the methods with `--upstream NAME`
+    callgate: http://127.0.0.1:[port]/ does not respond with JSON-RPC
+      POST rpc.discover: the response is `text/html`, not JSON: "Welcome"
+      GET: the reply is not JSON
+      GET /mcp/tools/list: the reply has no list of tools
+    hint: check the path of the URL, such as `/rpc` or `/jsonrpc`
+    "#);
+}
+
+#[test]
 fn other_descriptions_are_not_tried_after_a_refusal() {
     let (site, dir) = (Site::start(), TestDirectory::new());
     // As Drupal's front page does, whatever is posted.

@@ -25,6 +25,18 @@ const UNKNOWN_PHRASES: [&str; 10] = [
 
 const OTHER_ANSWER: &str = "a login page or a proxy may have replied; try the same URL with curl";
 
+const METHOD_FAILED: &str =
+    "the service has this method but returned an error; other descriptions were not requested";
+
+const LOGIN: &str = "the service expects a login: write it to callgate.toml as `login` of an upstream, and import the \
+     methods with `--upstream NAME`";
+
+const CREDENTIALS: &str = "give credentials, or ones with more permissions: `--basic USER` with `--password-env \
+     VARIABLE`, or `--header-env Authorization=VARIABLE`";
+
+const CREDENTIALS_OR_UPSTREAM: &str = "give credentials, or ones with more permissions: `--basic USER` with \
+     `--password-env VARIABLE`, `--header-env Authorization=VARIABLE`, or those of an upstream with `--upstream NAME`";
+
 /// Name of the request for a document at the URL of a service.
 pub(crate) const GET_DOCUMENT: &str = "GET";
 
@@ -33,13 +45,20 @@ pub(crate) const GET_DOCUMENT: &str = "GET";
 pub struct Attempts {
     absent: Vec<String>,
     is_search: bool,
+    /// Set if the service replied to JSON-RPC with another type of content, such as a web page.
+    is_page: bool,
 }
 
 impl Attempts {
     /// Creates attempts at a URL that may be anything: a reply that is not JSON-RPC, such as a web page, also
     /// means that the description is not there.
     pub fn searching() -> Self {
-        Self { absent: Vec::new(), is_search: true }
+        Self { is_search: true, ..Self::default() }
+    }
+
+    /// Returns `true` if the URL is not that of a JSON-RPC service: another method gets the same reply.
+    pub fn is_page(&self) -> bool {
+        self.is_page
     }
 
     /// Parses a reply. If the service does not have the description, records the reason and returns `None`.
@@ -55,11 +74,18 @@ impl Attempts {
         let (problem, is_absent, hint) = match answer.map(read) {
             Ok(Ok(read)) => return Ok(Some(read)),
             Ok(Err(problem)) => (problem.to_owned(), self.is_search, OTHER_ANSWER),
-            Err(error) => (
-                message(&error),
-                is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
-                reason.unwrap_or_else(|| likely_reason(&error)),
-            ),
+            Err(error) => {
+                self.is_page |= what.starts_with("POST ")
+                    && matches!(
+                        error,
+                        QueryError::Failed { outcome: CallOutcome::ContentType, .. }
+                    );
+                (
+                    message(&error),
+                    is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
+                    reason.unwrap_or_else(|| self.likely_reason(&error)),
+                )
+            }
         };
         if !is_absent {
             return Err(hinted(format!("{service}: {what}: {problem}"), hint));
@@ -71,6 +97,44 @@ impl Attempts {
     /// Returns the error for a service that has none of the descriptions.
     pub fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
         hinted([&[problem.to_owned()][..], &self.absent].concat().join("\n  "), hint)
+    }
+
+    fn likely_reason(&self, error: &QueryError) -> &'static str {
+        let QueryError::Failed { outcome, status, message } = error else {
+            return if error.is_session_refused() { LOGIN } else { METHOD_FAILED };
+        };
+        match (outcome, status) {
+            (CallOutcome::Refused, _) if message.contains("HTTP Digest") => {
+                "turn off the login of the service, such as `--rpc-login` of monerod, and let only this machine \
+                 connect to it"
+            }
+            (CallOutcome::Refused, _) if self.is_search => CREDENTIALS,
+            (CallOutcome::Refused, _) => CREDENTIALS_OR_UPSTREAM,
+            (CallOutcome::Status, Some(409)) => LOGIN,
+            (CallOutcome::Status, Some(426)) => "give the URL with the scheme that it expects",
+            (CallOutcome::NoToken, _) => {
+                "no request was sent: check the table `login` of the upstream, or `token_url`, `client_id`, \
+                 `client_secret`, `scope` and `refresh_token` in its table `oauth`, and the log of the server"
+            }
+            (CallOutcome::Redirected, _) => {
+                "redirects are not followed; give the URL that it leads to, if that is the service's"
+            }
+            (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
+            (CallOutcome::Error, _) | (_, Some(500..)) => {
+                "check the log of the service, and try again later"
+            }
+            (
+                CallOutcome::Busy
+                | CallOutcome::Down
+                | CallOutcome::Unreachable
+                | CallOutcome::Untrusted
+                | CallOutcome::NoHttp
+                | CallOutcome::NoWebSocket
+                | CallOutcome::TimedOut,
+                _,
+            ) => "check that the service is running, and that this is its URL",
+            _ => OTHER_ANSWER,
+        }
     }
 }
 
@@ -106,7 +170,7 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     match outcome {
         // Services that only accept POST answer GET with various statuses.
         CallOutcome::Status if what == GET_DOCUMENT => true,
-        CallOutcome::Status => matches!(status, Some(400 | 415 | 422 | 426)),
+        CallOutcome::Status => matches!(status, Some(400 | 415 | 422)),
         CallOutcome::ContentType
         | CallOutcome::NotJson
         | CallOutcome::NotRpc
@@ -121,42 +185,4 @@ pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
     let message = error.message.to_lowercase().replace('_', " ");
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
     error.code == METHOD_NOT_FOUND || (says(&["method", "signature"]) && says(&UNKNOWN_PHRASES))
-}
-
-fn likely_reason(error: &QueryError) -> &'static str {
-    const CREDENTIALS: &str = "give credentials, or ones with more permissions: `--basic USER` with \
-         `--password-env VARIABLE`, `--header-env Authorization=VARIABLE`, or those of an upstream with \
-         `--upstream NAME`";
-    let QueryError::Failed { outcome, status, message } = error else {
-        return "the service has this method but returned an error; other descriptions were not requested";
-    };
-    match (outcome, status) {
-        (CallOutcome::Refused, _) if message.contains("HTTP Digest") => {
-            "turn off the login of the service, such as `--rpc-login` of monerod, and let only this machine \
-             connect to it"
-        }
-        (CallOutcome::Refused, _) => CREDENTIALS,
-        (CallOutcome::NoToken, _) => {
-            "no request was sent: check the table `login` of the upstream, or `token_url`, `client_id`, \
-             `client_secret`, `scope` and `refresh_token` in its table `oauth`, and the log of the server"
-        }
-        (CallOutcome::Redirected, _) => {
-            "redirects are not followed; give the URL that it leads to, if that is the service's"
-        }
-        (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
-        (CallOutcome::Error, _) | (_, Some(500..)) => {
-            "check the log of the service, and try again later"
-        }
-        (
-            CallOutcome::Busy
-            | CallOutcome::Down
-            | CallOutcome::Unreachable
-            | CallOutcome::Untrusted
-            | CallOutcome::NoHttp
-            | CallOutcome::NoWebSocket
-            | CallOutcome::TimedOut,
-            _,
-        ) => "check that the service is running, and that this is its URL",
-        _ => OTHER_ANSWER,
-    }
 }

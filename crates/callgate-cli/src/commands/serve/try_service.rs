@@ -105,6 +105,9 @@ async fn find(
         (!service.target().is_websocket()).then_some(Description::OpenRpc(DocumentRequest::Get));
     let over_any = [Description::OpenRpc(DocumentRequest::Discover), Description::Introspection];
     for description in over_any.into_iter().chain(over_http) {
+        if attempts.is_page() && description == Description::Introspection {
+            continue;
+        }
         if let Some(source) = description.read(&service, options, &mut attempts).await? {
             return Ok(DescribedService { service, source, description });
         }
@@ -119,11 +122,19 @@ async fn find(
             return Ok(DescribedService { service: site, source, description });
         }
     }
-    Err(attempts.into_error(
-        &format!("{} does not describe its methods", service.target()),
-        "write a manifest for `callgate import manifest FILE`; for PHP, `callgate import php DIR` reads \
-         the source; for Drupal without `jsonrpc_mcp`, `--from discovery` reads all methods",
-    ))
+    let (problem, hint) = if attempts.is_page() {
+        (
+            "does not respond with JSON-RPC",
+            "check the path of the URL, such as `/rpc` or `/jsonrpc`",
+        )
+    } else {
+        (
+            "does not describe its methods",
+            "write a manifest for `callgate import manifest FILE`; for PHP, `callgate import php DIR` reads \
+             the source; for Drupal without `jsonrpc_mcp`, `--from discovery` reads all methods",
+        )
+    };
+    Err(attempts.into_error(&format!("{} {problem}", service.target()), hint))
 }
 
 /// Builds the catalog without sections: there are no users, and calls use the operator's own credential.

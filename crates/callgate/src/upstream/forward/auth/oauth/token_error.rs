@@ -79,7 +79,9 @@ impl TokenUnavailable {
             TokenError::InvalidClient if self.is_own_client => {
                 format!("{refused} {ADMIN_HAS_TO} set another.")
             }
-            TokenError::InvalidGrant if is_users => format!("{refused} {ADMIN_HAS_TO} set another."),
+            TokenError::InvalidGrant if is_users => {
+                format!("{refused} {ADMIN_HAS_TO} set another.")
+            }
             TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
                 "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set another."
             ),
@@ -99,7 +101,9 @@ impl TokenUnavailable {
             TokenError::Status(status) if !is_temporary(*status) => malformed(),
             TokenError::Untrusted(_) | TokenError::Malformed(_) => malformed(),
             TokenError::Unreachable(_) | TokenError::TimedOut | TokenError::Status(_) => {
-                format!("{NEEDS_TOKEN} its authorization server cannot be reached or fails. {TRY_LATER}")
+                format!(
+                    "{NEEDS_TOKEN} its authorization server cannot be reached or fails. {TRY_LATER}"
+                )
             }
             TokenError::NotStored(_) | TokenError::Replaced => {
                 format!("{NEEDS_TOKEN} there is none at the moment. {TRY_LATER}")
