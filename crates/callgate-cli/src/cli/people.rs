@@ -44,8 +44,13 @@ pub(crate) enum TokenCommand {
         expires_in: Option<SystemTime>,
     },
     /// List the tokens, without their secrets
-    #[command(after_long_help = "Example:\n  callgate token list")]
-    List(ListArgs),
+    #[command(after_long_help = "Example:\n  callgate token list ada")]
+    List {
+        /// User whose tokens are listed; by default all
+        user: Option<String>,
+        #[command(flatten)]
+        list: ListArgs,
+    },
     /// Revoke a token
     #[command(alias = "revoke", after_long_help = "Example:\n  callgate token remove 3")]
     Remove {

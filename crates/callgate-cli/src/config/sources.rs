@@ -97,8 +97,13 @@ impl Values {
                     KEYS.unknown(&name, source, str::to_owned)
                 });
             };
-            let text = text.with_context(|| {
-                format!("`{name}` in {source} must be a string, an integer or a boolean")
+            let text = text.ok_or_else(|| {
+                // A string is accepted for all types.
+                let place = if value.is_table() { " above the first `[table]`" } else { "" };
+                hinted(
+                    format!("`{name}` in {source} must be a string, an integer or a boolean"),
+                    format!("write `{name} = {:?}`{place}", key.default),
+                )
             })?;
             self.by_key.insert(key.name, (text, format!("in {source}")));
         }

@@ -152,6 +152,13 @@ fn a_token_is_printed_alone() {
     let data = ran.stdout();
     assert!(data.starts_with("cg_") && data.ends_with('\n') && data.len() == 47, "{data}");
     assert!(!ran.stderr().contains(data.trim()));
+    assert!(
+        ran.stderr().contains("created token 1 for `ada`, which expires at 20"),
+        "{}",
+        ran.stderr()
+    );
+    let talk = dir.run(&["token", "add", "ada"]).stderr();
+    assert!(talk.contains("for `ada`, which does not expire; it"), "{talk}");
     let listed = dir.ok(&["token", "list"]);
     assert!(listed.contains("laptop") && !listed.contains(data.trim()), "{listed}");
     assert_eq!(dir.run(&["token", "add", "bob"]).failure().0, 1);
@@ -409,6 +416,20 @@ fn a_token_is_removed_by_its_number_and_not_by_its_user() {
     callgate: there is no token `77`
     hint: `callgate token list` shows the tokens
     ");
+}
+
+#[test]
+fn tokens_are_listed_of_one_user_or_of_all() {
+    let dir = registry();
+    for user in ["ada", "bob"] {
+        dir.ok(&["user", "add", user]);
+        dir.ok(&["token", "add", user]);
+    }
+    let count = |arguments: &[&str]| dir.ok(arguments).lines().count();
+    assert_eq!(count(&["token", "list", "--json"]), 2);
+    assert_eq!(count(&["token", "list", "bob", "--json"]), 1);
+    let (_, talk) = dir.run(&["token", "list", "eve"]).failure();
+    assert!(talk.contains("there is no user `eve`"), "{talk}");
 }
 
 #[test]

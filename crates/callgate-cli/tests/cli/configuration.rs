@@ -43,6 +43,7 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
         "[table]\nprefix = \"a_\"",
         "requireauth = true",
         "listen = [1]",
+        "[log]\nlevel = \"info\"",
         "listen = \"nowhere\"",
         "max_body_bytes = 0",
         "preset = \"wordpress\"",

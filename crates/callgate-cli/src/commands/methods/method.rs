@@ -236,6 +236,12 @@ fn with_check(annotations: Option<&str>, is_checked: bool) -> Option<String> {
     (!annotations.is_empty()).then(|| Value::Object(annotations).to_string())
 }
 
+fn is_unchecked(row: &MethodRow) -> bool {
+    let annotations: Option<Value> =
+        row.annotations.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    annotations.is_some_and(|all| all.get(CHECK_ARGUMENTS) == Some(&Value::Bool(false)))
+}
+
 async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<Inspection> {
     let rows = store.catalog_rows().await?;
     let found = inspect(&rows, id, assembly(config))
@@ -337,7 +343,12 @@ async fn show(
     let needs = inspection.requirement.sections().iter();
     let needs: Vec<String> =
         needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
-    let findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    if is_unchecked(&inspection.row) {
+        findings.push(format!(
+            "its arguments are not checked; `callgate method set {id} --checked` checks them"
+        ));
+    }
     let overrides = overrides(store, &inspection.row).await?;
     // Code can require more access than rows, never less.
     let is_unsure = |decision: &Explained| is_code && decision.is_allowed;

@@ -32,31 +32,17 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
             let id =
                 store.add_token(&NewToken { id_user: user.id, name, digest, expires_at }).await?;
             printer.data(secret.expose());
+            let expiry = expires_at.map_or_else(
+                || "does not expire".to_owned(),
+                |end| format!("expires at {}", timestamp(end)),
+            );
             printer.message(format_args!(
-                "created token {id} for `{}`; it cannot be shown again",
+                "created token {id} for `{}`, which {expiry}; it cannot be shown again",
                 user.login
             ));
         }
-        TokenCommand::List(ListArgs { json }) => {
-            let columns = [
-                ("id", "ID"),
-                ("user", "USER"),
-                ("name", "NAME"),
-                ("created_at", "CREATED"),
-                ("expires_at", "EXPIRES"),
-                ("last_used_at", "LAST USED"),
-            ];
-            let rows = store.tokens().await?.into_iter().map(|token| {
-                [
-                    json!(token.id),
-                    json!(token.login),
-                    json!(token.name),
-                    json!(timestamp(token.created_at)),
-                    json!(token.expires_at.map(timestamp)),
-                    json!(token.last_used_at.map(timestamp)),
-                ]
-            });
-            printer.list(json, columns, rows);
+        TokenCommand::List { user, list } => {
+            print_list(&store, user.as_deref(), &list, printer).await?;
         }
         TokenCommand::Remove { id } => {
             let Ok(id) = id.parse() else { return Err(not_a_number(&store, &id).await?) };
@@ -64,6 +50,39 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
             printer.message(format_args!("revoked token {id}"));
         }
     }
+    Ok(())
+}
+
+async fn print_list(
+    store: &SqlStore,
+    user: Option<&str>,
+    list: &ListArgs,
+    printer: &mut Printer,
+) -> Result<()> {
+    let mut tokens = store.tokens().await?;
+    if let Some(user) = user {
+        let login = store.user(user).await?.login;
+        tokens.retain(|token| token.login.as_ref() == Some(&login));
+    }
+    let columns = [
+        ("id", "ID"),
+        ("user", "USER"),
+        ("name", "NAME"),
+        ("created_at", "CREATED"),
+        ("expires_at", "EXPIRES"),
+        ("last_used_at", "LAST USED"),
+    ];
+    let rows = tokens.into_iter().map(|token| {
+        [
+            json!(token.id),
+            json!(token.login),
+            json!(token.name),
+            json!(timestamp(token.created_at)),
+            json!(token.expires_at.map(timestamp)),
+            json!(token.last_used_at.map(timestamp)),
+        ]
+    });
+    printer.list(list.json, columns, rows);
     Ok(())
 }
 

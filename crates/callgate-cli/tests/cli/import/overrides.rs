@@ -72,6 +72,8 @@ fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
     let reply = call();
     assert_eq!(reply.json(), json!({"result": r#"["0x5cbe","finalized"]"#}), "{}", reply.body);
     assert_eq!(dir.tool(ID), shown, "clients see the schema of the document, and no mark");
+    let note = format!("note: its arguments are not checked; `callgate method set {ID} --checked`");
+    assert!(dir.ok(&["method", "show", ID]).contains(&note));
     let changes = overrides(&dir, ID);
     assert_eq!(
         changes,
