@@ -155,13 +155,20 @@ impl Source {
         Ok(())
     }
 
-    /// Refuses a method that is too large.
+    /// Refuses a method that is too large, or that a database cannot store.
     fn checked(&self, proposal: Proposal) -> Result<Proposal, Refusal> {
-        let bytes = method_bytes(&proposal.row);
-        if bytes <= MAX_METHOD_BYTES {
+        let (bytes, row) = (method_bytes(&proposal.row), &proposal.row);
+        let has_nul = |text: &str| text.contains('\0');
+        let mut columns = MethodRow::COLUMNS.iter();
+        let nul = columns.find(|column| column.get(row).as_deref().is_some_and(has_nul));
+        let nul = nul.map(|column| column.name).or(has_nul(&row.rpc_method).then_some("id"));
+        let reason = if bytes > MAX_METHOD_BYTES {
+            format!("it has {bytes} bytes, more than {MAX_METHOD_BYTES}")
+        } else if let Some(column) = nul {
+            format!("its {column} has a NUL character, which databases refuse")
+        } else {
             return Ok(proposal);
-        }
-        let reason = format!("it has {bytes} bytes, more than {MAX_METHOD_BYTES}");
+        };
         let hides = self.states_access && proposal.needs.is_some();
         Err(Refusal { hides, ..Refusal::new(proposal.row.rpc_method, reason) })
     }

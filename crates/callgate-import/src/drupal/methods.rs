@@ -79,7 +79,9 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
 fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String {
     let is_name = |id: &&str| !id.bytes().all(|byte| byte.is_ascii_digit());
     let own = text(param, "id").filter(is_name).filter(|id| !taken.contains_key(*id));
-    own.map_or_else(|| input_schema::name(number), ToOwned::to_owned)
+    let mut names = (number..=number + taken.len()).map(input_schema::name);
+    let free = || names.find(|name| !taken.contains_key(name));
+    own.map(ToOwned::to_owned).or_else(free).unwrap_or_default()
 }
 
 /// Returns the schema of a parameter: the schema of its factory, which is beside the attributes, or else
@@ -104,5 +106,17 @@ fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
         ParamStyle::Positional
     } else {
         ParamStyle::Named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_parameter_is_lost_if_another_has_its_name() {
+        let (_, schema) = params(Some(&json!([{"id": "param2"}, {"id": "1"}])));
+        let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["param2", "param3"]);
     }
 }

@@ -25,11 +25,8 @@ pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
     let properties: Map<String, Value> =
         numbered.into_iter().enumerate().map(|(at, schema)| (name(at), schema)).collect();
     if let Some(Value::Array(required)) = root.get_mut("required") {
-        for number in required.iter_mut() {
-            if let Some(at) = position(number) {
-                *number = json!(name(at));
-            }
-        }
+        let positions = required.iter().filter_map(position).filter(|at| *at < properties.len());
+        *required = positions.map(|at| json!(name(at))).collect();
     }
     root.insert("properties".to_owned(), Value::Object(properties));
     (ParamStyle::Positional, schema)
@@ -48,5 +45,16 @@ fn position(number: &Value) -> Option<usize> {
     match number {
         Value::String(text) => text.parse().ok(),
         number => number.as_u64().and_then(|number| number.try_into().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_that_do_not_exist_are_not_required() {
+        let (_, schema) = input(json!({"properties": [{}, {}], "required": ["7", 1, "x"]}));
+        assert_eq!(schema["required"], json!(["param2"]));
     }
 }

@@ -43,7 +43,15 @@ impl DatabaseUrl {
             // May be part of a password or a parameter.
             Some((scheme, user)) if user.contains(['/', '?', '#']) => format!("{scheme}://…"),
             Some((scheme, _)) => format!("{scheme}://…@{host}"),
-            None => host.to_owned(),
+            // Without a host, it may be a user and a password.
+            None => match host.split_once("://") {
+                Some((scheme, user))
+                    if user.split('/').next().is_some_and(|it| it.contains(':')) =>
+                {
+                    format!("{scheme}://…")
+                }
+                _ => host.to_owned(),
+            },
         }
     }
 
@@ -190,6 +198,8 @@ mod tests {
             "postgres://u:1/2#sec@h/d",
             "mysql://u:sec/ret@h/d",
             "mssql://h/d?password=p@sec",
+            "postgres://ada:secret",
+            "mysql://ada:sec/ret",
         ];
         let errors = texts.map(|text| text.parse::<DatabaseUrl>().unwrap_err().to_string());
         assert!(errors.iter().all(|error| !error.contains("sec")));

@@ -418,3 +418,14 @@ fn a_document_without_methods_changes_nothing() {
     assert!(said.contains("has no methods, and nothing was changed"), "{said}");
     assert_eq!(dir.exported().len(), 1);
 }
+
+#[test]
+fn a_method_with_a_nul_character_is_refused_and_others_are_imported() {
+    let dir = registry();
+    let said = dir.import(
+        &document(&json!([reading("pet.get", "A\0pet."), reading("pet.list", "Pets.")])),
+        &[],
+    );
+    let refused = "refused  pet.get: its description has a NUL character, which databases refuse\n";
+    assert!(said.contains(refused) && said.contains("1 added"), "{said}");
+}
