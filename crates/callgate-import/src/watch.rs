@@ -235,7 +235,7 @@ fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
     };
     let text = shown(&change.text);
     match import.policy {
-        Policy::Apply => tracing::info!("import `{name}` has changed methods:\n{text}"),
+        Policy::Apply => tracing::info!("import `{name}` wrote these changes:\n{text}"),
         Policy::Hold => {
             // A change that is not shown completely is not approved from the log.
             let command = if text == change.text {

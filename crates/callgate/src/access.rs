@@ -107,7 +107,7 @@ impl Caller {
         self.token.as_ref()
     }
 
-    /// Sets the address of the client, for which limits of callers without a user are counted.
+    /// Sets the client's address. Callers without a user are limited by address.
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);

@@ -85,7 +85,7 @@ fn a_change_is_applied_and_subscribed_clients_are_notified() {
     put(&dir, &document(&["pet.list"], "A pet."));
     server.until("what is gone is hidden", |server| server.tools("") == ["pet.list"]);
     let log = stopped(server);
-    assert!(log.contains("import `pets` has changed methods:\n+ pet.list()"), "{log}");
+    assert!(log.contains("import `pets` wrote these changes:\n+ pet.list()"), "{log}");
     assert!(log.contains("- pet.get  (hidden)"), "{log}");
 }
 
@@ -93,7 +93,7 @@ fn a_change_is_applied_and_subscribed_clients_are_notified() {
 fn a_source_that_fails_or_is_empty_changes_nothing_and_is_logged() {
     let dir = dir("apply");
     let (mut child, mut log) = serve(&dir);
-    read_until(&mut log, "has changed methods");
+    read_until(&mut log, "wrote these changes");
     put(&dir, "{");
     let told = read_until(&mut log, "import `pets`");
     assert!(told.contains("failed, methods are unchanged"), "{told}");
@@ -111,7 +111,7 @@ fn a_source_that_fails_or_is_empty_changes_nothing_and_is_logged() {
     assert_eq!(state(), [r#""pet.get" "tool""#]);
     put(&dir, &document(&["pet.get", "pet.back"], "A pet."));
     assert!(read_until(&mut log, "import `pets`").contains("can be read again"));
-    assert!(read_until(&mut log, "import `pets`").contains("has changed methods"));
+    assert!(read_until(&mut log, "import `pets`").contains("wrote these changes"));
     assert_eq!(state(), [r#""pet.back" "tool""#, r#""pet.get" "tool""#]);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -54,15 +54,22 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
     let MethodRow { params, params_types, defaults, input_schema, output_schema, .. } = row;
     let upstream = row.upstream_name();
     let safety = row.safety.as_deref();
-    let safety = ManifestSafety::of_column(safety)
-        .with_context(|| format!("safety: `{}`", safety.unwrap_or_default()))?;
+    let safety = ManifestSafety::of_column(safety).with_context(|| {
+        format!(
+            "unknown `safety` value `{}`; expected read_only, destructive, guessed_read_only or \
+             guessed_destructive",
+            safety.unwrap_or_default()
+        )
+    })?;
     let params_by = match row.params_by.as_deref() {
         None => None,
         Some("name") => Some(ParamsBy::Name),
         Some("position") => Some(ParamsBy::Position),
         Some("either") => Some(ParamsBy::Either),
         Some("position-null") => Some(ParamsBy::PositionNull),
-        Some(other) => anyhow::bail!("params_by: `{other}`"),
+        Some(other) => anyhow::bail!(
+            "unknown `params_by` value `{other}`; expected name, position, either or position-null"
+        ),
     };
     let exposed = match row.exposed.as_deref() {
         None => None,

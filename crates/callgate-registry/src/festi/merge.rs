@@ -3,9 +3,8 @@
 //! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have,
 //! and further methods. They never weaken Festi's permissions.
 //!
-//! Ids of Festi's methods become negative, because rows of the registry are written back by id. Of
-//! sections, the ids of the registry become negative, because Festi's grants and actions refer to Festi's
-//! ids.
+//! To avoid clashes, one side's ids are mapped to negative numbers. Methods: Festi's, because registry rows are
+//! updated by id. Sections: the registry's, because Festi's grants and actions refer to Festi's ids.
 
 use std::collections::{HashMap, HashSet};
 

@@ -313,7 +313,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut server = command.spawn().unwrap();
     let mut log = BufReader::new(server.stderr.take().unwrap());
-    until(&mut log, &["import `site` has changed methods"]);
+    until(&mut log, &["import `site` wrote these changes"]);
     // The server assigns the tool names a little later.
     let exported = || {
         let mut methods = dir.exported();

@@ -197,14 +197,14 @@ impl ResultWriter {
         }
     }
 
-    /// Continues the value with slices.
+    /// Appends slices to the value being written, without copying them.
     pub(crate) fn slices(&mut self, slices: Vec<Bytes>) {
         self.slices.push(std::mem::take(&mut self.buffer).into());
         self.slices.extend(slices);
         self.buffer.reserve(256);
     }
 
-    /// Continues the value.
+    /// Appends bytes to the value being written.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
