@@ -213,10 +213,16 @@ impl Gateway {
         });
     }
 
-    /// Adds the token to an authenticated caller, if any upstream needs it.
-    pub fn with_token(&self, caller: Caller, token: Option<&str>) -> Caller {
-        let is_wanted = self.snapshot.load().wants_tokens && caller.user.is_some();
-        match token.filter(|_| is_wanted).and_then(Secret::new) {
+    /// Adds the token that `token` returns to an authenticated caller, if any upstream needs it.
+    pub fn with_token<'a>(
+        &self,
+        caller: Caller,
+        token: impl FnOnce() -> Option<&'a str>,
+    ) -> Caller {
+        if caller.user.is_none() || !self.snapshot.load().wants_tokens {
+            return caller;
+        }
+        match token().and_then(Secret::new) {
             Some(token) => caller.with_token(token),
             None => caller,
         }

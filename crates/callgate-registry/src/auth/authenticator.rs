@@ -192,8 +192,10 @@ impl Authenticate for TokenAuthenticator {
     }
 
     fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
-        let values = request.headers.get_all(FESTI_HEADER);
-        let mut values = values.iter().filter(|_| self.accepts_festi_header);
+        if !self.accepts_festi_header {
+            return bearer_token(&request.headers);
+        }
+        let mut values = request.headers.get_all(FESTI_HEADER).iter();
         let Some(value) = values.next() else { return bearer_token(&request.headers) };
         if !has_other_scheme(request)
             && let Some(token) = bearer_token(&request.headers)?

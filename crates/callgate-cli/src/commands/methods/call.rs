@@ -51,7 +51,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer
     let caller = match &given.user {
         Some(name) => {
             let caller = caller_named(&registry.store().access_rows().await?, name)?;
-            gateway.gateway().with_token(caller, None)
+            gateway.gateway().with_token(caller, || None)
         }
         None => {
             let hint = "use `--user USER`, or create a token with `callgate token add USER`";

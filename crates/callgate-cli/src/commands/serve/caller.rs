@@ -63,7 +63,7 @@ impl Identify for TokenCaller {
                     AuthenticateError::Unavailable(_) => IdentifyError::Unavailable,
                     _ => IdentifyError::Refused,
                 })?;
-            let caller = self.gateway.with_token(caller, token);
+            let caller = self.gateway.with_token(caller, || token);
             let is_accepted = caller.user.is_some() || !self.require_auth;
             is_accepted.then_some(caller).ok_or(IdentifyError::Refused)
         })

@@ -158,10 +158,22 @@ impl RunningCall {
 
     /// Waits for the end, at most for `limit` and only until the call sends something.
     pub async fn reply_within(&mut self, limit: Duration) -> Poll<Option<CallReply>> {
-        match tokio::time::timeout(limit, self.next()).await {
-            Ok(Some(Event::Reply(reply))) => return Poll::Ready(Some(reply)),
-            Ok(None) => return Poll::Ready(None),
-            Ok(event) => self.peeked = event,
+        // Without the timers of `next`, whose intervals are longer.
+        let first = async {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    reply = self.reply.as_mut() => return Ok(reply),
+                    outgoing = self.notifier.next_outgoing() => self.notifier.event(outgoing),
+                };
+                if let Some(event) = event {
+                    return Err(event);
+                }
+            }
+        };
+        match tokio::time::timeout(limit, first).await {
+            Ok(Ok(reply)) => return Poll::Ready(self.finish(reply)),
+            Ok(Err(event)) => self.peeked = Some(event),
             Err(_) => {}
         }
         Poll::Pending

@@ -86,7 +86,7 @@ pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller,
         Some(caller) => caller.clone(),
         None => match state.authenticate.authenticate(parts).await {
             Ok(caller) => {
-                let token = state.authenticate.token(parts).ok().flatten();
+                let token = || state.authenticate.token(parts).ok().flatten();
                 state.gateway.with_token(caller, token)
             }
             Err(AuthenticateError::Unavailable(why)) => return Err(HttpError::Unavailable(why)),
