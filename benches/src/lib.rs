@@ -4,4 +4,6 @@ pub mod candidate;
 pub mod case;
 pub mod model;
 pub mod npm;
+pub mod reply;
 pub mod suite;
+pub mod table;

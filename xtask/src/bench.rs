@@ -7,7 +7,7 @@ const BENCHES: &str = "callgate-bench";
 
 /// Builds and runs the benchmarks with a word in their names, with further options for them.
 pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
-    let names: Vec<String> = benchmarks().into_iter().map(|(step, _)| step.name).collect();
+    let names: Vec<String> = benchmarks().into_iter().map(|it| it.step.name).collect();
     if !names.iter().any(|name| name.contains(word)) {
         let problem = format!("no benchmark has `{word}` in its name:\n{}", names.join("\n"));
         run.check("find the benchmark", || Ok(vec![problem]));
@@ -23,18 +23,49 @@ pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
 
 fn steps(word: &str, options: &[&str]) -> Vec<Step> {
     let mut wanted = benchmarks();
-    wanted.retain(|(step, _)| step.name.contains(word));
+    wanted.retain(|it| it.step.name.contains(word));
     let mut steps = vec![crate::dist()];
-    if wanted.iter().any(|(_, needs_others)| *needs_others) {
+    if wanted.iter().any(|it| it.needs_others) {
         let build = ["build", "--profile", "dist", "--package", BENCHES];
         steps.push(Step::cargo("build the servers for comparison", &build));
     }
-    steps.extend(wanted.into_iter().map(|(step, _)| step.arguments(options)));
+    for benchmark in wanted {
+        if benchmark.needs_symbols {
+            steps.push(with_symbols());
+        }
+        steps.push(benchmark.step.arguments(options));
+    }
     steps
 }
 
-/// Returns the benchmarks, and whether each needs the servers for comparison.
-fn benchmarks() -> Vec<(Step, bool)> {
+/// A benchmark and what it needs beside the packaged program.
+struct Benchmark {
+    step: Step,
+    needs_others: bool,
+    needs_symbols: bool,
+}
+
+impl Benchmark {
+    fn of(step: Step) -> Self {
+        Self { step, needs_others: false, needs_symbols: false }
+    }
+}
+
+/// Returns the build of the packaged program with the names of its functions.
+fn with_symbols() -> Step {
+    let build = ["rustc", "--locked", "--profile", "dist", "--package", "callgate-cli"];
+    Step::cargo("keep the symbols of the packaged program", &build).arguments(&[
+        "--features",
+        "full",
+        "--bin",
+        "callgate",
+        "--",
+        "-C",
+        "strip=none",
+    ])
+}
+
+fn benchmarks() -> Vec<Benchmark> {
     let bench = |name| ["bench", "--profile", "dist", "--package", "callgate", "--bench", name];
     let hostile =
         ["run", "--profile", "dist", "--package", BENCHES, "--bin", "bench-hostile", "--"];
@@ -44,18 +75,18 @@ fn benchmarks() -> Vec<(Step, bool)> {
         &faults,
     );
     vec![
-        (faults.arguments(&["--nocapture", "the_measurements_of_the_page_on_faults"]), false),
+        Benchmark::of(faults.arguments(&["--nocapture", "the_measurements_of_the_page_on_faults"])),
         report(
             "the bridge compared with mcp-remote",
             "docs/internals/benchmarks/bridge.md",
             "bench-bridge",
             &[],
         ),
-        (
-            Step::cargo("a call through #[method] compared with a direct call", &bench("method")),
-            false,
-        ),
-        (Step::cargo("the catalog by size", &bench("catalog")), false),
+        Benchmark::of(Step::cargo(
+            "a call through #[method] compared with a direct call",
+            &bench("method"),
+        )),
+        Benchmark::of(Step::cargo("the catalog by size", &bench("catalog"))),
         report(
             "a forwarded call compared with nginx and hyper",
             "docs/internals/benchmarks/forward.md",
@@ -68,12 +99,20 @@ fn benchmarks() -> Vec<(Step, bool)> {
             "bench",
             &["--suite", "batch"],
         ),
-        (Step::cargo("honest clients among hostile ones", &hostile), false),
-        (
+        Benchmark::of(Step::cargo("honest clients among hostile ones", &hostile)),
+        Benchmark::of(
             Step::cargo("the time of replies about denied and unknown tools", &hostile)
                 .arguments(&["--timing", "5000"]),
-            false,
         ),
+        Benchmark {
+            needs_symbols: true,
+            ..report(
+                "instructions of a request",
+                "docs/internals/benchmarks/instructions.md",
+                "bench-instructions",
+                &[],
+            )
+        },
         report(
             "the server compared with axum and rmcp",
             "docs/internals/benchmarks/server.md",
@@ -84,10 +123,11 @@ fn benchmarks() -> Vec<(Step, bool)> {
 }
 
 /// Returns a benchmark that writes a report.
-fn report(name: &str, out: &str, program: &str, options: &[&str]) -> (Step, bool) {
+fn report(name: &str, out: &str, program: &str, options: &[&str]) -> Benchmark {
     let run = ["run", "--profile", "dist", "--package", BENCHES, "--bin", program, "--"];
     let step = Step::cargo(format!("{name}, to {out}"), &run);
-    (step.arguments(options).arguments(&["--out", out]), true)
+    let step = step.arguments(options).arguments(&["--out", out]);
+    Benchmark { needs_others: true, ..Benchmark::of(step) }
 }
 
 #[cfg(test)]
@@ -101,6 +141,7 @@ mod tests {
         };
         assert_eq!((builds("faults"), builds("bridge")), (1, 2));
         assert_eq!(steps("faults", &[]).len(), 2);
-        assert_eq!(steps("", &[]).len(), 2 + benchmarks().len());
+        assert_eq!(steps("instructions", &[]).len(), 4);
+        assert_eq!(steps("", &[]).len(), 3 + benchmarks().len());
     }
 }

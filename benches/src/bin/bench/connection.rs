@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use mio::net::TcpStream;
 use mio::{Interest, Poll, Token};
 
-use crate::reply::Reply;
+use callgate_bench::reply::Reply;
 
 /// Buffer size, larger than any reply.
 const BUFFER: usize = 256 * 1024;

@@ -10,11 +10,9 @@ mod measure;
 mod nginx;
 mod process;
 mod repeats;
-mod reply;
 mod report;
 mod results;
 mod statistics;
-mod table;
 mod usage;
 
 use std::io::Write as _;

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::measure::Plan;
 use crate::results::{CaseResults, Cores, Latencies, MAX_WAITING, Results};
 use crate::statistics::Spread;
-use crate::table::Table;
+use callgate_bench::table::Table;
 
 /// Returns the report as Markdown.
 pub(crate) fn markdown(

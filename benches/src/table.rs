@@ -4,18 +4,18 @@ use std::fmt;
 
 /// A table. The first column is text, the others are numbers.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Creates a table with these headings.
-    pub(crate) fn new(headings: &[&str]) -> Self {
+    pub fn new(headings: &[&str]) -> Self {
         Self { rows: vec![headings.iter().map(ToString::to_string).collect()] }
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 

@@ -7,16 +7,16 @@ use memchr::memmem;
 
 /// Location of a reply in the buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// Status code.
-    pub(crate) status: u16,
+    pub status: u16,
     /// Range of the body.
-    pub(crate) body: Range<usize>,
+    pub body: Range<usize>,
 }
 
 impl Reply {
     /// Parses a reply with a length. Returns `None` while it is incomplete.
-    pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Option<Self>> {
+    pub fn parse(bytes: &[u8]) -> anyhow::Result<Option<Self>> {
         let Some(head) = memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
         let body = head + 4;
         let head = std::str::from_utf8(bytes.get(..head).unwrap_or_default())?;

@@ -1,0 +1,149 @@
+//! Counts the instructions and allocations of a request with callgrind, and writes a table.
+//!
+//! Counts do not depend on the load of the machine. A server runs twice, with requests to warm up and with more: the
+//! difference is the cost of the requests.
+
+mod callgrind;
+mod exchange;
+mod server;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use callgate_bench::table::Table;
+use clap::Parser;
+
+use crate::callgrind::Counts;
+use crate::server::{Server, Service};
+
+/// Requests before those that are counted.
+const WARM_UP: u32 = 100;
+/// A larger difference to the previous table is marked.
+const MARKED: f64 = 0.03;
+
+/// Count the instructions of a request.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Number of counted requests.
+    #[arg(long, default_value_t = 500)]
+    requests: u32,
+    /// File for the table, as Markdown. Its previous figures are compared.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// A measured program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The packaged program.
+    Callgate,
+    /// A server of `bench-server`, by its name there.
+    Other(&'static str),
+}
+
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `tools/call` of a function of the demo, or of `echo`.
+    Call,
+    /// `tools/list` of nine tools.
+    List,
+    /// `tools/call` that is forwarded to a service.
+    Forward,
+}
+
+const MEASURED: [(&str, Program, Kind); 8] = [
+    ("`tools/call`, callgate", Program::Callgate, Kind::Call),
+    ("`tools/call`, bare axum", Program::Other("bare"), Kind::Call),
+    ("`tools/call`, rmcp", Program::Other("rmcp"), Kind::Call),
+    ("`tools/list`, callgate", Program::Callgate, Kind::List),
+    ("`tools/list`, bare axum", Program::Other("bare"), Kind::List),
+    ("`tools/list`, rmcp", Program::Other("rmcp"), Kind::List),
+    ("forwarded call, callgate", Program::Callgate, Kind::Forward),
+    ("forwarded call, hyper", Program::Other("proxy"), Kind::Forward),
+];
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    ensure!(arguments.requests > 0, "`requests` must be above 0");
+    let previous = arguments.out.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+    let service = Service::start()?;
+    let mut table = Table::new(&["per request", "instructions", "allocations", "before"]);
+    for (name, program, kind) in MEASURED {
+        let counts = count(program, kind, &service, arguments.requests).context(name)?;
+        let before = previous.as_deref().and_then(|text| recorded(text, name));
+        table.row([
+            name.to_owned(),
+            format!("{:.0}", counts.instructions),
+            format!("{:.1}", counts.allocations),
+            before.map_or_else(String::new, |before| compared(counts.instructions, before)),
+        ]);
+        writeln!(std::io::stderr(), "{name}: {:.0}", counts.instructions)?;
+    }
+    let mut report = String::from("# Benchmark: instructions\n\n");
+    write!(report, "{METHOD}\n\n{table}")?;
+    writeln!(std::io::stdout(), "\n{report}")?;
+    if let Some(path) = arguments.out {
+        std::fs::write(&path, report)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+const METHOD: &str = "\
+Written by `cargo xtask bench instructions`. Instructions in user code, counted by callgrind, of the packaged program with
+its registry and default limits, and of the servers that it is compared with. Requests are those of revision 2026-07-28,
+one after the other on one connection, with a token. Each figure is the difference of two runs, divided by the number of
+requests. Allocations are calls of `malloc`, `calloc` and `realloc` of the allocator. The last column has the figure of
+the previous table, marked if it differs by more than 3 %.";
+
+/// Returns the cost of one request.
+fn count(
+    program: Program,
+    kind: Kind,
+    service: &Service,
+    requests: u32,
+) -> anyhow::Result<Counts<f64>> {
+    let run = |number: u32| -> anyhow::Result<Counts<u64>> {
+        let server = Server::start(program, kind, service)?;
+        exchange::send(&server, kind, number)?;
+        server.stop()
+    };
+    let (first, second) = (run(WARM_UP)?, run(WARM_UP + requests)?);
+    let each = |of: fn(&Counts<u64>) -> u64| -> f64 {
+        let total = u32::try_from(of(&second).saturating_sub(of(&first))).unwrap_or(u32::MAX);
+        f64::from(total) / f64::from(requests)
+    };
+    Ok(Counts {
+        instructions: each(|counts| counts.instructions),
+        allocations: each(|counts| counts.allocations),
+    })
+}
+
+/// Returns the instructions of a row of an earlier table.
+fn recorded(table: &str, name: &str) -> Option<f64> {
+    let row = table.lines().find(|line| line.starts_with(&format!("| {name} ")))?;
+    row.split('|').nth(2)?.trim().parse().ok()
+}
+
+fn compared(now: f64, before: f64) -> String {
+    let change = now / before - 1.0;
+    let mark = if change.abs() > MARKED { " (!)" } else { "" };
+    format!("{before:.0}, {:+.1} %{mark}", change * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_an_earlier_table_are_compared() {
+        let table = "| per request | instructions |\n| `tools/call`, rmcp | 1000 | 3.0 | |\n";
+        let before = recorded(table, "`tools/call`, rmcp").unwrap();
+        assert_eq!(compared(1020.0, before), "1000, +2.0 %");
+        assert_eq!(compared(1040.0, before), "1000, +4.0 % (!)");
+        assert_eq!(recorded(table, "`tools/list`, rmcp"), None);
+    }
+}
