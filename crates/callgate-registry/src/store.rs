@@ -185,8 +185,8 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
     /// Stores a client's message for other servers. Only increments the counter of messages.
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
-    /// Deletes messages that were stored before a Unix time.
-    async fn delete_messages(&self, before: i64) -> Result<()>;
+    /// Deletes messages that are older than this number of seconds, by the clock of the database.
+    async fn delete_messages(&self, age: i64) -> Result<()>;
     /// Changes the state of a session, which is empty at first. An ended session stays ended. Returns the new
     /// state. Only increments the counter of sessions.
     async fn update_session(
@@ -197,8 +197,8 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     ) -> Result<SessionRow>;
     /// Renews the lease of a server for this number of seconds. Returns the number of servers with a lease.
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32>;
-    /// Deletes leases that expired before a Unix time.
-    async fn delete_leases(&self, before: i64) -> Result<()>;
+    /// Deletes expired leases, by the clock of the database.
+    async fn delete_leases(&self) -> Result<()>;
     /// Deletes expired sessions, and then the oldest ones until at most `most` are left.
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
 }

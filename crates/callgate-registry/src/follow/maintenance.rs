@@ -40,8 +40,8 @@ impl Maintenance {
     async fn delete_expired(&self) {
         let (store, now) = (&*self.store, unix_time());
         self.limited(sessions::delete_expired(store, now)).await;
-        self.limited(messages::delete_expired(store, now)).await;
-        self.limited(store.delete_leases(now)).await;
+        self.limited(messages::delete_expired(store)).await;
+        self.limited(store.delete_leases()).await;
         self.limited(signing_keys::delete_expired(store, self.max_key_age, now)).await;
     }
 

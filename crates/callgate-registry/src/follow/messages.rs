@@ -44,6 +44,6 @@ impl MessageFollower {
 }
 
 /// Deletes messages that all servers had time to read.
-pub(crate) async fn delete_expired(store: &dyn Store, now: i64) -> Result<()> {
-    store.delete_messages(now - KEPT).await
+pub(crate) async fn delete_expired(store: &dyn Store) -> Result<()> {
+    store.delete_messages(KEPT).await
 }

@@ -205,9 +205,11 @@ impl Store for SqlStore {
         work.commit().await
     }
 
-    async fn delete_messages(&self, before: i64) -> Result<()> {
+    async fn delete_messages(&self, age: i64) -> Result<()> {
+        let row = self.rows("SELECT {seconds now}", &[]).await?.into_iter().next();
+        let Some(now) = row.map(|mut row| row.int()).transpose()? else { return Ok(()) };
         let template = "DELETE FROM callgate_messages WHERE posted_at < {at}";
-        self.rows(template, &[Value::time(before)]).await.map(drop)
+        self.rows(template, &[Value::time(now.saturating_sub(age))]).await.map(drop)
     }
 
     async fn update_session(
@@ -231,9 +233,8 @@ impl Store for SqlStore {
         Ok(u32::try_from(servers).unwrap_or(u32::MAX))
     }
 
-    async fn delete_leases(&self, before: i64) -> Result<()> {
-        let template = "DELETE FROM callgate_servers WHERE expires_at < {at}";
-        self.rows(template, &[Value::time(before)]).await.map(drop)
+    async fn delete_leases(&self) -> Result<()> {
+        self.rows("DELETE FROM callgate_servers WHERE expires_at < {now}", &[]).await.map(drop)
     }
 
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()> {

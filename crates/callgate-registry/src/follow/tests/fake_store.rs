@@ -186,7 +186,7 @@ impl Store for FakeStore {
     async fn renew_lease(&self, _: &str, _: i64) -> Result<u32> {
         self.ask(What::Write, |rows| rows.servers).await
     }
-    async fn delete_leases(&self, _: i64) -> Result<()> {
+    async fn delete_leases(&self) -> Result<()> {
         self.ask(What::Write, |_| ()).await
     }
     async fn delete_sessions(&self, _: i64, _: i64) -> Result<()> {
