@@ -20,6 +20,9 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// Minimum time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Minimum time that a response has been sent for until a connection of another address may replace its connection.
+const MAX_SENDING: Duration = Duration::from_secs(10);
+
 /// Value of [`Activity::waiting_since`] while a request is in progress.
 const BUSY: u64 = u64::MAX;
 
@@ -28,7 +31,7 @@ const BUSY: u64 = u64::MAX;
 /// If all are in use, a new connection replaces one that waits for the first or next request of its client. The server
 /// takes the address with the most connections, if it has more than the address of the new connection, and closes the
 /// one that has waited longest. Connections with a request in progress, or with a response that is being sent, are not
-/// closed.
+/// closed; unless a client has not read its response within [`MAX_SENDING`], and there is no other connection to close.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -65,7 +68,7 @@ pub(super) struct Activity {
     started: Instant,
     /// Milliseconds from `started`, or [`BUSY`].
     waiting_since: AtomicU64,
-    /// Whether the client has yet to read a part of a response.
+    /// Whether a response is being sent, which then began at `waiting_since`.
     is_sending: AtomicBool,
 }
 
@@ -147,14 +150,19 @@ impl Open {
                 Some((_, own)) => (rank > own, Duration::ZERO),
                 None => (true, Duration::ZERO),
             };
+            let is_own = own.is_some_and(|(newcomer, _)| newcomer == *peer);
             let connections = is_candidate.then_some(connections).into_iter().flatten();
             connections.filter_map(move |(id, entry)| {
                 let waited = now.saturating_sub(entry.activity.waiting_since()?);
-                (waited >= min_wait).then_some((rank, waited, *peer, *id))
+                let is_idle = !entry.activity.is_sending();
+                let min_wait = if is_idle { min_wait } else { MAX_SENDING };
+                let is_candidate = waited >= min_wait && (is_idle || !is_own);
+                is_candidate.then_some((is_idle, rank, waited, *peer, *id))
             })
         });
-        let longest = candidates.max_by_key(|(rank, waited, ..)| (*rank, *waited));
-        let Some((_, _, peer, id)) = longest else { return false };
+        let longest =
+            candidates.max_by_key(|(is_idle, rank, waited, ..)| (*is_idle, *rank, *waited));
+        let Some((.., peer, id)) = longest else { return false };
         if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
             task.abort();
         }
@@ -193,6 +201,10 @@ impl Drop for Connection {
 }
 
 impl Activity {
+    fn is_sending(&self) -> bool {
+        self.is_sending.load(Ordering::Relaxed)
+    }
+
     pub(super) fn request(self: &Arc<Self>) -> InProgress {
         self.waiting_since.store(BUSY, Ordering::Relaxed);
         InProgress(Arc::clone(self))
@@ -207,13 +219,12 @@ impl Activity {
     fn waiting_since(&self) -> Option<Duration> {
         match self.waiting_since.load(Ordering::Relaxed) {
             BUSY => None,
-            _ if self.is_sending.load(Ordering::Relaxed) => None,
             since => Some(Duration::from_millis(since)),
         }
     }
 }
 
-/// A stream that records whether the client has yet to read what was written.
+/// A stream that records while a response is being sent: from the first write until everything is flushed.
 #[derive(Debug)]
 pub(super) struct TrackedStream<S> {
     stream: S,
@@ -226,12 +237,14 @@ impl<S> TrackedStream<S> {
         Self { stream, activity, is_sending: false }
     }
 
-    fn record<T>(&mut self, written: Poll<T>) -> Poll<T> {
-        if written.is_pending() != self.is_sending {
-            self.is_sending = written.is_pending();
-            self.activity.is_sending.store(self.is_sending, Ordering::Relaxed);
+    fn set_sending(&mut self, is_sending: bool) {
+        if self.is_sending != is_sending {
+            self.is_sending = is_sending;
+            self.activity.is_sending.store(is_sending, Ordering::Relaxed);
+            if !is_sending && self.activity.waiting_since().is_some() {
+                self.activity.wait();
+            }
         }
-        written
     }
 }
 
@@ -251,8 +264,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.record(written)
+        self.set_sending(true);
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -260,8 +273,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.record(written)
+        self.set_sending(true);
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -269,7 +282,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() {
+            // hyper flushes the stream when it has written its whole buffer.
+            self.set_sending(false);
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -353,6 +371,20 @@ mod tests {
         assert!(!connections.lock().close_one(Duration::from_secs(1), Some(client(1))));
         assert!(connections.lock().close_one(Duration::from_millis(1_500), Some(client(1))));
         assert!(connections.lock().peers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_response_that_is_sent_for_long_makes_room_for_another_address_only() {
+        let connections = Connections::new(2);
+        let sending = [add(&connections, client(1), 0), add(&connections, client(1), 0)];
+        for entry in connections.lock().peers.values().flat_map(BTreeMap::values) {
+            entry.activity.is_sending.store(true, Ordering::Relaxed);
+        }
+        let close = |now, peer| connections.lock().close_one(now, Some(client(peer)));
+        assert!(!close(Duration::from_secs(9), 2));
+        assert!(!close(MINUTE, 1), "its own address");
+        assert!(close(Duration::from_secs(11), 2));
+        assert_eq!(ids(&connections).len(), sending.len() - 1);
     }
 
     #[tokio::test]
