@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::walk::{KeywordKind, accepts, depth, for_each_schema_mut, keyword_kind};
-use super::{REST_PARAM, WIRE_NAME};
+use super::{REST_PARAM, UNCHECKED, WIRE_NAME};
 use crate::model::method::DefinitionError;
 use crate::model::tool::{is_portable, portable_name};
 
@@ -73,6 +73,8 @@ pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     for_each_schema_mut(&mut schema, &mut clean);
     if let Value::Object(map) = &mut schema {
         map.shift_remove("$schema");
+        // Only a row can turn the check off.
+        map.shift_remove(UNCHECKED);
     }
     Ok(schema)
 }

@@ -284,13 +284,12 @@ fn allows_any(schema: &Schema) -> bool {
 
 /// Writes a schema without a type as a union of all types, beginning with those that it restricts.
 fn list_all_types(schema: &mut Schema) {
-    schema.entry("items").or_insert_with(|| json!({}));
+    if has_headers(schema) {
+        return;
+    }
     let mut types = ALL_TYPES;
-    let is_restricted = |kind: &str| {
-        let mut keywords = keywords_of(kind).iter().filter(|keyword| **keyword != "items");
-        keywords.any(|keyword| schema.contains_key(*keyword))
-    };
-    types.sort_by_key(|kind| !is_restricted(kind));
+    types.sort_by_key(|kind| !keywords_of(kind).iter().any(|it| schema.contains_key(*it)));
+    schema.entry("items").or_insert_with(|| json!({}));
     schema.shift_insert(0, "type".to_owned(), json!(types));
     split_types(schema);
 }
@@ -415,6 +414,9 @@ mod tests {
             {"type": "array", "items": {}}, {"type": "null"},
         ], "title": "Payload", "unknown": 1});
         assert_eq!(rewritten(&schema)["properties"]["payload"].to_string(), payload.to_string());
+        let items = json!({"type": "object", "properties": {"a": {"items": {"type": "string"}}}});
+        let first = json!({"type": "array", "items": {"type": "string"}});
+        assert_eq!(rewritten(&items)["properties"]["a"]["anyOf"][0], first);
         let condition = json!({"type": "object", "if": {"properties": {"b": {"minimum": 1}}}});
         assert_eq!(single_types(&condition), None);
     }
@@ -464,6 +466,9 @@ mod tests {
                 "b": {"$ref": "#/properties/a/items"},
             }}),
             json!({"type": "object", "properties": {"a": {"type": ["object", "null"], "properties": {
+                "shard": {"type": "string", "x-mcp-header": "Shard"},
+            }}}}),
+            json!({"type": "object", "properties": {"a": {"properties": {
                 "shard": {"type": "string", "x-mcp-header": "Shard"},
             }}}}),
             json!({"type": "object", "properties": {"a": {
