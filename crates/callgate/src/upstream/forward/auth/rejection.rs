@@ -16,7 +16,7 @@ pub(crate) struct AuthRejection {
     pub(crate) text: ServiceText,
 }
 
-/// The scheme of the challenge in `WWW-Authenticate`.
+/// The scheme of the challenges in `WWW-Authenticate`: one that is supported, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scheme {
     Basic,
@@ -28,14 +28,16 @@ pub(crate) enum Scheme {
 
 impl Scheme {
     fn of(headers: &HeaderMap) -> Self {
-        let value = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        let scheme = value.and_then(|value| value.split(' ').next()).unwrap_or_default();
-        match scheme.to_ascii_lowercase().as_str() {
-            "basic" => Self::Basic,
-            "bearer" => Self::Bearer,
-            "digest" => Self::Digest,
-            _ => Self::Other,
-        }
+        let values = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+        // Challenges and their parameters are separated by commas.
+        let parts: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
+        let is_offered = |scheme: &str| {
+            let mut names = parts.iter().filter_map(|part| part.split_whitespace().next());
+            names.any(|name| name.eq_ignore_ascii_case(scheme))
+        };
+        let schemes = [("basic", Self::Basic), ("bearer", Self::Bearer), ("digest", Self::Digest)];
+        let offered = schemes.into_iter().find(|(name, _)| is_offered(name));
+        offered.map_or(Self::Other, |(_, scheme)| scheme)
     }
 }
 
