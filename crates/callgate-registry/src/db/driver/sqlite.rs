@@ -45,6 +45,8 @@ struct SqliteFile {
     file: Option<FileId>,
     /// Maximum time to wait for another writer.
     write_timeout: Duration,
+    /// Taken when the file is dropped.
+    open: Option<OpenGuard>,
 }
 
 /// Opens a file.
@@ -80,20 +82,35 @@ pub(crate) async fn connect(
         .await
         .map_err(DatabaseError::from)?;
     let write_timeout = options.statement_timeout;
-    OPEN.send_modify(|count| *count += 1);
-    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), write_timeout }))
+    let (path, file, open) = (path.to_owned(), file_id(path), Some(OpenGuard::new()));
+    Ok(Box::new(SqliteFile { pool, path, file, write_timeout, open }))
+}
+
+/// Counts an open file until it is dropped.
+#[derive(Debug)]
+struct OpenGuard;
+
+impl OpenGuard {
+    fn new() -> Self {
+        OPEN.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for OpenGuard {
+    fn drop(&mut self) {
+        OPEN.send_modify(|count| *count = count.saturating_sub(1));
+    }
 }
 
 impl Drop for SqliteFile {
     fn drop(&mut self) {
-        let pool = self.pool.clone();
-        let closed = || OPEN.send_modify(|count| *count = count.saturating_sub(1));
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
+        let (pool, open) = (self.pool.clone(), self.open.take());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
                 close(&pool).await;
-                closed();
-            })),
-            Err(_) => closed(),
+                drop(open);
+            });
         }
     }
 }
@@ -103,15 +120,13 @@ impl Drop for SqliteFile {
 async fn close(pool: &SqlitePool) {
     static TURN: Mutex<()> = Mutex::const_new(());
     let _turn = TURN.lock().await;
-    let last = async {
-        let mut last = pool.acquire().await?.detach();
+    let mut last = pool.try_acquire().map(sqlx::pool::PoolConnection::detach);
+    if let Some(last) = &mut last {
         // A connection without a read has not opened the log.
-        sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(&mut last).await?;
-        Ok::<_, sqlx::Error>(last)
-    };
-    let last = last.await;
+        let _ = sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(last).await;
+    }
     pool.close().await;
-    if let Ok(last) = last {
+    if let Some(last) = last {
         let _ = last.close().await;
     }
 }
