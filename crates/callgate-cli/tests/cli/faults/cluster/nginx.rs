@@ -14,7 +14,7 @@ pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> RunningProcess
     let directory = directory.to_owned();
     let mut balancer = CONFIGURATION.to_owned();
     for (number, gateway) in (1..).zip(gateways) {
-        balancer = balancer.replace(&format!("gateway-{number}:8080"), &gateway.to_string());
+        balancer = balancer.replace(&format!("callgate-{number}:8080"), &gateway.to_string());
     }
     RunningProcess::start(move |port| {
         let balancer = balancer.replace("balancer:80", &format!("127.0.0.1:{port}"));
