@@ -49,10 +49,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let caller = match &given.user {
-        Some(name) => {
-            let caller = caller_named(&registry.store().access_rows().await?, name)?;
-            gateway.gateway().with_token(caller, || None)
-        }
+        Some(name) => caller_named(&registry.store().access_rows().await?, name)?,
         None => {
             let hint = "use `--user USER`, or create a token with `callgate token add USER`";
             TokenCaller::new(config, &registry, &gateway, hint).caller().await?
