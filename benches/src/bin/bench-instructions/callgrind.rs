@@ -14,7 +14,7 @@ pub(crate) struct Counts<T> {
 }
 
 /// Functions of the allocators, each of which is one allocation.
-const ALLOCATING: [&str; 9] = [
+const ALLOCATING: [&str; 10] = [
     "mi_malloc",
     "mi_malloc_aligned",
     "mi_zalloc",
@@ -23,6 +23,7 @@ const ALLOCATING: [&str; 9] = [
     "mi_realloc",
     "mi_realloc_aligned",
     "malloc",
+    "calloc",
     "realloc",
 ];
 

@@ -77,7 +77,12 @@ fn main() -> anyhow::Result<()> {
         table.row([
             name.to_owned(),
             format!("{:.0}", counts.instructions),
-            format!("{:.1}", counts.allocations),
+            // The other servers are built without symbols.
+            if program == Program::Callgate {
+                format!("{:.1}", counts.allocations)
+            } else {
+                String::new()
+            },
             before.map_or_else(String::new, |before| compared(counts.instructions, before)),
         ]);
         writeln!(std::io::stderr(), "{name}: {:.0}", counts.instructions)?;
@@ -96,8 +101,8 @@ const METHOD: &str = "\
 Written by `cargo xtask bench instructions`. Instructions in user code, counted by callgrind, of the packaged program with
 its registry and default limits, and of the servers that it is compared with. Requests are those of revision 2026-07-28,
 one after the other on one connection, with a token. Each figure is the difference of two runs, divided by the number of
-requests. Allocations are calls of `malloc`, `calloc` and `realloc` of the allocator. The last column has the figure of
-the previous table, marked if it differs by more than 3 %.";
+requests. Allocations are calls of the allocator, counted in the packaged program. The last column has the figure of the
+previous table, marked if it differs by more than 3 %.";
 
 /// Returns the cost of one request.
 fn count(
@@ -112,13 +117,14 @@ fn count(
         server.stop()
     };
     let (first, second) = (run(WARM_UP)?, run(WARM_UP + requests)?);
-    let each = |of: fn(&Counts<u64>) -> u64| -> f64 {
-        let total = u32::try_from(of(&second).saturating_sub(of(&first))).unwrap_or(u32::MAX);
-        f64::from(total) / f64::from(requests)
+    let each = |of: fn(&Counts<u64>) -> u64| -> anyhow::Result<f64> {
+        let total = of(&second).checked_sub(of(&first)).context("more requests cost less")?;
+        let total = u32::try_from(total).context("too many instructions; use fewer requests")?;
+        Ok(f64::from(total) / f64::from(requests))
     };
     Ok(Counts {
-        instructions: each(|counts| counts.instructions),
-        allocations: each(|counts| counts.allocations),
+        instructions: each(|counts| counts.instructions)?,
+        allocations: each(|counts| counts.allocations)?,
     })
 }
 
