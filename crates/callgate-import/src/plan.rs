@@ -24,7 +24,7 @@ use crate::required_sections::RequiredSections;
 use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams, kind};
 use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
-use required_sections::masks;
+use required_sections::{display, masks, strictest};
 use shared::share_actions;
 use written::Written;
 
@@ -67,6 +67,23 @@ pub async fn write(
         }
     }
     Err(StoreError::Conflict.into())
+}
+
+/// Writes which sources have the methods, unless the import would change anything else too.
+pub(crate) async fn write_notes(
+    source: &Source,
+    store: &Arc<SqlStore>,
+    options: &ImportOptions,
+) -> anyhow::Result<()> {
+    let plan = Plan::read(store, source, options).await?;
+    if !plan.has_only_notes() {
+        return Ok(());
+    }
+    match store.import(&plan.import).await {
+        // The next reading of the source writes them.
+        Ok(()) | Err(StoreError::Conflict) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the methods of a source whose safety is unknown, or a guess that nobody has approved: read-only ones
@@ -112,8 +129,6 @@ pub struct Plan {
     pub refused: Vec<Refusal>,
     /// Style of the parameters of all methods. It replaces the style in the source.
     params_by: Option<String>,
-    /// Names of sources of the same kind all of whose methods this one has, such as under an earlier title.
-    replaced: BTreeSet<String>,
     unchanged: usize,
     not_selected: usize,
     /// Methods whose safety is unknown or a guess.
@@ -175,7 +190,6 @@ impl Plan {
         plan.import.change_counter = rows.change_counter;
         let registry = Registry::new(rows, written, options);
         plan.set_params_by(source, &registry, options);
-        plan.set_replaced(source, &registry);
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
@@ -234,29 +248,6 @@ impl Plan {
         };
     }
 
-    fn set_replaced(&mut self, source: &Source, registry: &Registry<'_>) {
-        let key = |row: &'_ MethodRow| (row.upstream_name().to_owned(), row.rpc_method.clone());
-        let own: HashSet<_> = source.methods.iter().map(|method| key(&method.row)).collect();
-        let mut others = BTreeSet::new();
-        for note in registry.written.values().filter(|note| source.is_another(&note.source)) {
-            let row = registry.methods.get(note.rpc_method.as_str());
-            let is_served = row.is_some_and(|row| row.upstream_name() == note.upstream)
-                && !Written::parse(note).is_hidden();
-            if is_served && source.upstreams.contains(&note.upstream) {
-                let has = own.contains(&(note.upstream.clone(), note.rpc_method.clone()));
-                others.insert((note.source.clone(), has));
-            }
-        }
-        let is_whole = |name: &String| !others.contains(&(name.clone(), false));
-        let names = others.iter().map(|(name, _)| name).filter(|name| is_whole(name));
-        self.replaced = names.cloned().collect();
-        self.notes.extend(
-            self.replaced.iter().map(|name| {
-                format!("note: this source has all methods of {name}, and replaces it")
-            }),
-        );
-    }
-
     /// Returns `true` if no method, type or grant changes.
     fn is_unchanged(&self) -> bool {
         self.added.is_empty()
@@ -264,6 +255,11 @@ impl Plan {
             && self.removed.is_empty()
             && self.import.types.is_empty()
             && self.import.access.is_empty()
+    }
+
+    /// Returns `true` if only the notes for later imports change.
+    fn has_only_notes(&self) -> bool {
+        self.is_unchanged() && !self.import.changes.is_empty()
     }
 
     /// Adds sections, roles, users and grants that the registry does not have.
@@ -319,10 +315,10 @@ impl Plan {
         }
         if let Some(last) = last.filter(|last| source.is_another(&last.source))
             && let written = Written::parse(last)
-            && !written.is_hidden()
-            && !self.replaced.contains(&last.source)
+            && !written.is_removed
         {
-            self.keep_of(last, written, source);
+            let merged = registry.merge(source, proposal, Some(last)).ok();
+            self.keep_of(last, written, source, merged.as_ref().and_then(stricter_sections));
             return None;
         }
         let merged = registry.merge(source, proposal, last);
@@ -437,14 +433,25 @@ impl Plan {
     }
 
     /// Keeps a method that another source of the same kind has written, and still has.
-    fn keep_of(&mut self, last: &ImportRow, mut written: Written, source: &Source) {
-        let reason = format!("all columns, since {} has it too", last.source);
+    /// `stricter` are the sections of this source, if it requires more.
+    fn keep_of(
+        &mut self,
+        last: &ImportRow,
+        mut written: Written,
+        source: &Source,
+        stricter: Option<String>,
+    ) {
+        let mut reason = format!("all columns, since {} has it too", last.source);
+        if let Some(sections) = stricter {
+            reason.push_str("; this source requires ");
+            reason.push_str(&sections);
+        }
         self.kept.push(Refusal::new(&last.rpc_method, reason));
         if written.also_in.insert(source.name.clone()) {
             self.note(&written, last, &last.source);
         }
-        let hint = "note: a method stays as the source that added it describes it; `--prefix` imports both, and \
-                    `--name` with the name of that source replaces it";
+        let hint = "note: a method stays as the source that added it describes it; `--prefix` imports both; if \
+                    this is a new version of that source, import it with `--name` and the earlier title";
         if !self.notes.iter().any(|note| note == hint) {
             self.notes.push(hint.to_owned());
         }
@@ -459,12 +466,18 @@ impl Plan {
         if let Some(other) = written.also_in.pop_first() {
             let reason = format!("all columns, since {other} has it");
             self.kept.push(Refusal::new(&note.rpc_method, reason));
+            // Was set for all methods of the source that has lost it.
+            written.source_params_by = None;
             return self.note(&written, note, &other);
         }
+        let was_removed = std::mem::replace(&mut written.is_removed, true);
         if prune {
             self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
         } else if written.is_hidden() || normalized(row).exposed.as_deref() == Some("0") {
             // Hidden before; if a person has exposed it since, it stays exposed.
+            if !was_removed {
+                self.note(&written, note, &note.source);
+            }
             return;
         } else {
             let hidden = Some("0".to_owned());
@@ -521,6 +534,12 @@ impl Plan {
         }
         self.import.sections = missing.into_iter().collect();
     }
+}
+
+/// Returns the sections that a source states, if they require more than those of the registry.
+fn stricter_sections(merged: &Merged) -> Option<String> {
+    let (old, new) = (merged.old_needs.as_ref()?, merged.needs.as_ref()?);
+    display(new).filter(|_| strictest(old, new) != *old)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Source {
     pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
         let upstreams = BTreeSet::from([upstream.to_owned()]);
         // The registry has the name once for each method.
-        let name = limited(name.into(), MAX_NAME);
+        let name = limited(name.into().replace('\0', ""), MAX_NAME);
         Self { name, upstreams, ..Self::default() }
     }
 
@@ -158,10 +158,11 @@ impl Source {
     /// Refuses a method that is too large, or that a database cannot store.
     fn checked(&self, proposal: Proposal) -> Result<Proposal, Refusal> {
         let (bytes, row) = (method_bytes(&proposal.row), &proposal.row);
-        let has_nul = |text: &str| text.contains('\0');
+        let mut sections = proposal.needs.iter().flatten();
         let mut columns = MethodRow::COLUMNS.iter();
         let nul = columns.find(|column| column.get(row).as_deref().is_some_and(has_nul));
         let nul = nul.map(|column| column.name).or(has_nul(&row.rpc_method).then_some("id"));
+        let nul = nul.or(sections.any(|(ident, _)| has_nul(ident)).then_some("section"));
         let reason = if bytes > MAX_METHOD_BYTES {
             format!("it has {bytes} bytes, more than {MAX_METHOD_BYTES}")
         } else if let Some(column) = nul {
@@ -173,13 +174,24 @@ impl Source {
         Err(Refusal { hides, ..Refusal::new(proposal.row.rpc_method, reason) })
     }
 
-    /// Adds classes. Fails if the source is too large.
+    /// Adds classes, except those that a database cannot store. Fails if the source is too large.
     pub(crate) fn add_types(
         &mut self,
         types: impl IntoIterator<Item = TypeRow>,
     ) -> anyhow::Result<()> {
         for row in types {
             self.budget.spend(type_bytes(&row))?;
+            if [Some(&row.name), row.fields.as_ref(), row.schema.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|text| has_nul(text))
+            {
+                self.notes.push(format!(
+                    "note: class `{}` is not imported: it has a NUL character, which databases refuse",
+                    row.name
+                ));
+                continue;
+            }
             self.types.push(row);
         }
         Ok(())
@@ -211,6 +223,10 @@ impl Source {
             }
         }
     }
+}
+
+fn has_nul(text: &str) -> bool {
+    text.contains('\0')
 }
 
 /// Returns the first word of a source's name.
@@ -399,5 +415,26 @@ mod tests {
         let mut source = Source::new("a", "b");
         let mut small = std::iter::repeat_with(|| source.add(Err(Refusal::new("m", ""))));
         assert!(small.by_ref().take(MAX_SOURCE_BYTES / 1000).any(|added| added.is_err()));
+    }
+
+    #[test]
+    fn names_with_a_nul_character_are_not_imported() {
+        let mut source = Source::new("manifest `a\0b`", "b");
+        let row = MethodRow { rpc_method: "m".to_owned(), ..MethodRow::default() };
+        let needs = Some(vec![("pe\0ts".to_owned(), RequiredMask::BySafety)]);
+        source.add(Ok(Proposal { row, needs, ..Proposal::default() })).unwrap();
+        let class = |name: &str, fields: &str| TypeRow {
+            name: name.to_owned(),
+            fields: Some(fields.to_owned()),
+            schema: None,
+        };
+        let classes = [class("A\0", "{}"), class("B", "{\0}"), class("C", "{}")];
+        source.add_types(classes).unwrap();
+        assert_eq!(source.name, "manifest `ab`");
+        assert!(source.methods.is_empty());
+        let reason = "its section has a NUL character, which databases refuse";
+        assert_eq!(source.refused[0].reason, reason);
+        assert_eq!((source.types.len(), source.notes.len()), (1, 2));
+        assert_eq!(source.types[0].name, "C");
     }
 }

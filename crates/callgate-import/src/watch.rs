@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::hint::hinted;
-use crate::plan::{Detail, preview, write};
+use crate::plan::{Detail, preview, write, write_notes};
 use crate::source::{ImportOptions, Source};
 use crate::text::one_line;
 
@@ -115,6 +115,16 @@ impl WatchedSource<'_> {
         store: &Arc<SqlStore>,
         detail: Detail,
     ) -> anyhow::Result<(Source, Option<Change>)> {
+        let (source, change, _) = self.compare(store, detail).await?;
+        Ok((source, change))
+    }
+
+    /// Like [`Self::read`], and returns whether only notes change.
+    async fn compare(
+        &self,
+        store: &Arc<SqlStore>,
+        detail: Detail,
+    ) -> anyhow::Result<(Source, Option<Change>, bool)> {
         let source = (self.read)().await?;
         if source.methods.is_empty() {
             bail!("the source has no methods any more");
@@ -133,7 +143,7 @@ impl WatchedSource<'_> {
             ));
         }
         let change = report.digest.clone().map(|digest| Change { digest, text, since });
-        Ok((source, change))
+        Ok((source, change, report.has_only_notes))
     }
 
     /// Writes a change. Fails if the source would now make another one.
@@ -146,10 +156,14 @@ impl WatchedSource<'_> {
         write(source, store, &self.options, Some(&change.digest)).await.map(drop)
     }
 
-    /// Imports the source once: writes, holds back or only returns the change.
+    /// Imports the source once: writes, holds back or only returns the change. Notes need no approval: they
+    /// record which sources have a method, and other imports read them.
     pub async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
         let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
-        let (source, change) = self.read(store, detail).await?;
+        let (source, change, has_only_notes) = self.compare(store, detail).await?;
+        if has_only_notes && self.policy != Policy::Show {
+            write_notes(&source, store, &self.options).await?;
+        }
         match (self.policy, &change) {
             // Not only this change: imports that run at the same time may have written a part of it.
             (Policy::Apply, Some(_)) => {
@@ -341,6 +355,74 @@ mod tests {
         let sources: Vec<_> = sources.collect();
         try_join_all(sources.iter().map(|source| source.run(&store))).await.unwrap();
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), names.len());
+    }
+
+    /// Each document loses the method that both have, and changes nothing else.
+    #[tokio::test]
+    async fn a_method_that_two_documents_have_lost_is_removed() {
+        for policy in [Policy::Apply, Policy::Hold] {
+            let directory = tempfile::tempdir().unwrap();
+            let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
+            let (store, _) =
+                SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
+            let store = &Arc::new(store);
+            let run = async |title: &'static str, ids: &'static [&'static str], policy| {
+                let read = move || ready(Ok(document(title, ids))).boxed();
+                let options = ImportOptions::default();
+                let source = WatchedSource { name: title, read: Box::new(read), options, policy };
+                source.run(store).await.unwrap()
+            };
+            run("Cats", &["ping", "cat"], Policy::Apply).await;
+            run("Dogs", &["ping", "dog"], Policy::Apply).await;
+            assert_eq!(run("Dogs", &["dog"], Policy::Show).await, None);
+            assert_eq!(run("Dogs", &["dog"], policy).await, None);
+            let change = run("Cats", &["cat"], policy).await.unwrap();
+            assert!(change.text.starts_with("- ping  (hidden)"), "{}", change.text);
+            // The owner loses it first.
+            run("Cats", &["ping", "cat"], Policy::Apply).await;
+            run("Dogs", &["ping", "dog"], policy).await;
+            assert_eq!(run("Cats", &["cat"], policy).await, None);
+            let change = run("Dogs", &["dog"], policy).await.unwrap();
+            assert!(change.text.starts_with("- ping  (hidden)"), "{}", change.text);
+        }
+    }
+
+    /// Two documents with the same methods do not replace each other, also not those that both hide.
+    #[tokio::test]
+    async fn documents_with_the_same_methods_change_nothing_in_turn() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
+        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
+        let store = Arc::new(store);
+        let sources = ["Cats", "Dogs"].map(|title| {
+            let read = move || {
+                let mut source = document(title, &["ping", "old"]);
+                source.methods[1].row.exposed = Some("0".to_owned());
+                source.methods[1].hidden = Some("deprecated");
+                ready(Ok(source)).boxed()
+            };
+            let (options, policy) = (ImportOptions::default(), Policy::Apply);
+            WatchedSource { name: title, read: Box::new(read), options, policy }
+        });
+        assert!(sources[0].run(&store).await.unwrap().is_some());
+        assert_eq!(sources[1].run(&store).await.unwrap(), None);
+        let notes = store.imports().await.unwrap();
+        for source in &sources {
+            assert_eq!(source.run(&store).await.unwrap(), None);
+            assert_eq!(store.imports().await.unwrap(), notes);
+        }
+    }
+
+    /// Returns an OpenRPC document whose methods have its title as description.
+    fn document(title: &str, ids: &[&str]) -> Source {
+        let mut source = Source::new(format!("OpenRPC document `{title}`"), "default");
+        for id in ids {
+            let description = Some(title.to_owned());
+            let row =
+                MethodRow { rpc_method: (*id).to_owned(), description, ..MethodRow::default() };
+            source.add(Ok(Proposal { row, ..Proposal::default() })).unwrap();
+        }
+        source
     }
 
     fn source(name: &str) -> Source {

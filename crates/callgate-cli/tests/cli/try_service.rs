@@ -157,7 +157,7 @@ fn a_service_that_needs_more_than_try_sends_is_asked_once_and_the_way_is_named()
       POST rpc.discover: the response is `text/html`, not JSON: "Welcome"
       GET: the reply is not JSON
       GET /mcp/tools/list: the reply has no list of tools
-    hint: check the path of the URL, such as `/rpc` or `/jsonrpc`
+    hint: check the path of the URL, such as `/rpc` or `/jsonrpc`; for Drupal without `jsonrpc_mcp`, `--from discovery` reads all methods
     "#);
 }
 

@@ -37,6 +37,8 @@ pub struct Report {
     pub lines: Vec<Line>,
     /// Identifies the change; `None` if nothing changes.
     pub digest: Option<String>,
+    /// If set, only the notes for later imports change.
+    pub(crate) has_only_notes: bool,
 }
 
 /// A line of a report.
@@ -115,7 +117,8 @@ impl Report {
 
     /// Reports the origin of the methods, and changes of who can call them.
     fn begin(source: &Source, plan: &Plan) -> Self {
-        let mut report = Self { digest: plan.digest(), ..Self::default() };
+        let (digest, has_only_notes) = (plan.digest(), plan.has_only_notes());
+        let mut report = Self { digest, has_only_notes, ..Self::default() };
         let upstreams: Vec<String> =
             source.upstreams.iter().map(|name| format!("`{name}`")).collect();
         let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };

@@ -27,6 +27,9 @@ pub(super) struct Written {
     /// Other sources of the same kind that have the method too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) also_in: BTreeSet<String>,
+    /// If set, the source no longer has the method.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_removed: bool,
 }
 
 impl Written {
@@ -38,6 +41,7 @@ impl Written {
             sections_by: needs.written_by,
             source_params_by: None,
             also_in: last.map(|last| last.also_in.clone()).unwrap_or_default(),
+            is_removed: false,
         };
         let row = normalized(&proposal.row);
         for column in columns() {

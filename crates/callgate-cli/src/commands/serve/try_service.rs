@@ -125,7 +125,8 @@ async fn find(
     let (problem, hint) = if attempts.is_page() {
         (
             "does not respond with JSON-RPC",
-            "check the path of the URL, such as `/rpc` or `/jsonrpc`",
+            "check the path of the URL, such as `/rpc` or `/jsonrpc`; for Drupal without `jsonrpc_mcp`, \
+             `--from discovery` reads all methods",
         )
     } else {
         (

@@ -132,9 +132,9 @@ fn documents_with_one_title_are_told_apart_by_name() {
                 again with `--name NAME`\n";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
     dir.import(&one, &["--name", "one"]);
-    dir.import(&two, &["--name", "two"]);
+    dir.import(&two, &[]);
     assert_eq!(exposed(&dir), ["dog.get", "pet.get"]);
-    let said = dir.import(&pets(&["dog.find"]), &["--name", "two"]);
+    let said = dir.import(&pets(&["dog.find"]), &[]);
     assert!(said.starts_with("removed  dog.get: hidden"), "{said}");
     assert_eq!(exposed(&dir), ["dog.find", "pet.get"]);
 }
@@ -155,7 +155,7 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     kept     ping: all columns, since OpenRPC document `Cats` has it too
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
-    assert!(ran.stderr().contains("`--prefix` imports both, and `--name`"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("`--prefix` imports both; "), "{}", ran.stderr());
     let again = dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
     assert!(again.contains("2 unchanged"), "{again}");
     assert_eq!(text("ping"), "Cats");
@@ -180,15 +180,21 @@ fn a_method_of_two_documents_is_that_of_the_first() {
 }
 
 #[test]
-fn a_document_with_a_new_title_replaces_its_earlier_version() {
+fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
     let dir = registry();
-    let first = pets(&["pet.get"]);
-    dir.import(&first, &[]);
+    dir.import(&pets(&["pet.get"]), &["--section", "pets:read"]);
     let second = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
-    let ran = dir.try_import(&second.replace("\"Pets\"", "\"Pets 2\""), &[]);
-    let note = "note: this source has all methods of OpenRPC document `Pets`, and replaces it";
+    let second = second.replace("\"Pets\"", "\"Pets 2\"");
+    let ran = dir.try_import(&second, &["--section", "pets:write"]);
+    insta::assert_snapshot!(ran.stdout(), @"
+    kept     pet.get: all columns, since OpenRPC document `Pets` has it too; this source requires pets:write
+    1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
+    ");
+    let note = "import it with `--name` and the earlier title";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
-    assert!(ran.stdout().starts_with("1 added, 1 changed, 0 removed"), "{}", ran.stdout());
+    let said = dir.import(&second, &["--section", "pets:write", "--name", "Pets"]);
+    assert!(said.contains("0 added, 1 changed, 0 removed"), "{said}");
+    assert_eq!(dir.exported()["pet.get"]["sections"], json!({"pets": "write"}));
 }
 
 #[test]
