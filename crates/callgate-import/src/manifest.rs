@@ -1,12 +1,14 @@
 //! Methods from a manifest, Callgate's own format in TOML or JSON.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::Context as _;
 use callgate::Mask;
 use callgate::model::ParamStyle;
 use callgate_registry::{DEFAULT_UPSTREAM, GUESSED, MethodRow, Overlay, TypeRow};
 use schemars::JsonSchema;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -81,7 +83,7 @@ pub(crate) struct Method {
     pub(crate) deprecated: bool,
     /// Masks that callers need, by section; all must hold. An empty table opens the method to every caller.
     /// By default, an import does not change the sections.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "sections")]
     pub(crate) sections: Option<BTreeMap<String, ManifestMask>>,
     /// Annotations for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,6 +231,38 @@ struct ClassField {
     optional: Option<bool>,
 }
 
+/// Refuses a section that is given twice. JSON would use the last mask, which may be lower.
+fn sections<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, ManifestMask>>, D::Error> {
+    struct Sections;
+
+    impl<'de> Visitor<'de> for Sections {
+        type Value = Option<BTreeMap<String, ManifestMask>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table of masks by section")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut sections = BTreeMap::new();
+            while let Some((ident, mask)) = map.next_entry::<String, _>()? {
+                if sections.contains_key(&ident) {
+                    return Err(A::Error::custom(format_args!("section `{ident}` is given twice")));
+                }
+                sections.insert(ident, mask);
+            }
+            Ok(Some(sections))
+        }
+    }
+
+    deserializer.deserialize_any(Sections)
+}
+
 fn parse(text: &str) -> anyhow::Result<Manifest> {
     if text.trim_start().starts_with('{') {
         serde_json::from_str(text).context("invalid manifest")
@@ -337,6 +371,18 @@ fn json<T: Serialize>(value: Option<T>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_section_that_is_given_twice_is_refused() {
+        let manifest = |sections: &str| {
+            let text = format!(r#"{{"methods": [{{"id": "a", "sections": {sections}}}]}}"#);
+            parse(&text).map_err(|error| format!("{error:#}"))
+        };
+        let twice = manifest(r#"{"pay": "execute", "pay": "read"}"#).unwrap_err();
+        assert!(twice.contains("section `pay` is given twice"), "{twice}");
+        assert!(manifest(r#"{"pay": "execute", "log": "read"}"#).is_ok());
+        assert!(manifest("null").unwrap().methods[0].sections.is_none());
+    }
 
     #[test]
     fn the_schema_of_the_format_is_up_to_date() {
