@@ -229,17 +229,15 @@ impl Activity {
 pub(super) struct TrackedStream<S> {
     stream: S,
     activity: Arc<Activity>,
-    is_sending: bool,
 }
 
 impl<S> TrackedStream<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, is_sending: false }
+        Self { stream, activity }
     }
 
-    fn set_sending(&mut self, is_sending: bool) {
-        if self.is_sending != is_sending {
-            self.is_sending = is_sending;
+    fn set_sending(&self, is_sending: bool) {
+        if self.activity.is_sending() != is_sending {
             self.activity.is_sending.store(is_sending, Ordering::Relaxed);
             if !is_sending && self.activity.waiting_since().is_some() {
                 self.activity.wait();
