@@ -84,7 +84,7 @@ const ANNOTATIONS_FORM: &str =
     "expected names with literal values: `annotations(category = \"system\", priority = 2)`";
 
 impl AttributeArgs {
-    /// Parses the arguments. Errors about missing ones are at the name of the function.
+    /// Parses the arguments. Errors about missing arguments point to the name of the function.
     pub(crate) fn parse(
         kind: Kind,
         tokens: TokenStream,

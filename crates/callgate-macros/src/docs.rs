@@ -4,7 +4,7 @@ use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 use crate::errors::Errors;
 
-/// Omitted sections of a doc comment.
+/// Titles of the sections of a doc comment that are omitted.
 const OMITTED_SECTIONS: [&str; 5] = ["errors", "panics", "examples", "example", "safety"];
 
 /// Returns the doc comment of an item as a description.
@@ -22,7 +22,7 @@ pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> Stri
     without_sections(&trimmed(lines))
 }
 
-/// Removes the space after `///`.
+/// Removes the space that follows `///` from each line.
 fn trimmed(lines: Vec<String>) -> Vec<String> {
     let without = |line: String| line.strip_prefix(' ').map(ToOwned::to_owned).unwrap_or(line);
     lines.into_iter().map(without).collect()

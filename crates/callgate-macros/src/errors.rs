@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// Errors so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors(Vec<syn::Error>);
 
@@ -13,7 +13,7 @@ impl Errors {
         self.0.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Returns the value, or adds the error.
+    /// Returns the value of `Ok`, or records the error.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.0.push(error)).ok()
     }

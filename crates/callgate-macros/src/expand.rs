@@ -22,10 +22,10 @@ use crate::signature::{
 
 pub(crate) use plugin::plugin;
 
-/// A function with its other attributes.
+/// A function that has one of the attributes.
 pub(crate) struct Function<'a> {
     pub(crate) name: &'a Ident,
-    /// Type parameters of its `impl`.
+    /// Names of the type parameters of the `impl` that contains the function.
     pub(crate) parameters: &'a [String],
     pub(crate) attributes: &'a [Attribute],
     pub(crate) signature: &'a syn::Signature,
@@ -62,7 +62,7 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
     let expression = expand(kind, attribute, &described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
     if function.sig.receiver().is_some() {
-        // In an `impl`, which cannot contain the type.
+        // The function is in an `impl`, which cannot contain the generated type.
         let errors = errors.into_tokens();
         return quote!(#function #errors);
     }
@@ -109,8 +109,8 @@ fn expand(
     }
 }
 
-/// Returns the type with the name of the function, and the errors. The type also exists after an error, to avoid
-/// further errors.
+/// Returns the type with the name of the function, and the errors. The type is generated even after an error, so that code that
+/// uses it causes no further errors.
 fn function_type(
     kind: Kind,
     name: &Ident,
@@ -143,7 +143,7 @@ fn function_type(
 }
 
 impl Item<'_> {
-    /// Returns the string of a key, or the name of the function.
+    /// Returns the string value of a key, or the name of the function if the key is not set.
     fn string_or_name(&self, key: &str) -> LitStr {
         let name = self.function.name;
         self.args.string(key).cloned().unwrap_or_else(|| LitStr::new(&json_name(name), name.span()))
@@ -162,7 +162,7 @@ impl Item<'_> {
         self.args.sections.iter().map(requires).collect()
     }
 
-    /// Returns the call of the function. `value` returns the expression of an argument.
+    /// Returns the call of the function. `value` returns the expression for an argument.
     fn call(&self, value: impl Fn(usize, &Argument) -> TokenStream) -> TokenStream {
         let Self { function, signature, .. } = self;
         let name = function.name;
@@ -186,7 +186,7 @@ impl Item<'_> {
         if signature.is_async { quote!(#called.await) } else { called }
     }
 
-    /// Converts the value of a call to a `Result`.
+    /// Returns an expression that converts the returned value of the function to a `Result`.
     fn outcome(&self, call: &TokenStream) -> TokenStream {
         let span = self.signature.output.span();
         if self.signature.is_fallible() {
@@ -215,7 +215,8 @@ impl Item<'_> {
         quote_spanned!(self.signature.output.span()=> .run(#closure))
     }
 
-    /// Returns `.run(…)` for prompts and resources, whose arguments are strings that are parsed into their types.
+    /// Returns `.run(…)` for prompts and resources. Their arguments are strings, which are parsed into the types of the
+    /// function's arguments.
     fn run_with_string_args(&self) -> TokenStream {
         let variable = |number: usize| format_ident!("__argument_{number}");
         let reads = self.signature.arguments().enumerate().map(|(number, argument)| {
@@ -251,7 +252,7 @@ fn json_name(name: &Ident) -> String {
     name.strip_prefix("r#").map(ToOwned::to_owned).unwrap_or(name)
 }
 
-/// Checks a function whose arguments are strings.
+/// Checks the function of a prompt or a resource, whose arguments are strings.
 fn check_string_args(item: &Item<'_>, what: &str, errors: &mut Errors) {
     if item.signature.fills_response() {
         errors.push(

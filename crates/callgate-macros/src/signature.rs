@@ -1,6 +1,6 @@
 //! The signature of a function.
 //!
-//! References are values that Callgate supplies; owned values are arguments of the caller.
+//! Parameters passed by reference are supplied by Callgate; parameters passed by value are arguments of the caller.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -49,7 +49,7 @@ pub(crate) enum DefaultValue {
     Value(Box<Expr>),
 }
 
-/// Location of a function.
+/// Place where a function is defined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FunctionScope {
     /// In a module.
@@ -186,7 +186,7 @@ fn serde_attributes(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attrib
     let attributes: Vec<Attribute> = attributes.iter().filter(is_kept).cloned().collect();
     for attribute in &attributes {
         let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-        // Serde reports invalid syntax.
+        // If the syntax is invalid, serde reports the error.
         for meta in attribute.parse_args_with(parser).into_iter().flatten() {
             if is_one_of(meta.path(), &["default", "skip", "skip_deserializing"]) {
                 errors.push(
@@ -199,7 +199,7 @@ fn serde_attributes(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attrib
     attributes
 }
 
-/// Removes the attributes of arguments, and allows clippy's lint about owned arguments.
+/// Removes the attributes of arguments, and silences clippy's lint about arguments that are passed by value.
 pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signature) {
     let owned: Attribute = syn::parse_quote!(
         #[allow(clippy::needless_pass_by_value, reason = "arguments are owned values")]

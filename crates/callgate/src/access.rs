@@ -1,7 +1,7 @@
 //! Access control: users, their grants, and the requirements of methods.
 //!
-//! An [`Access`] is built from the registry's rows as a whole and replaced when they change. The catalog
-//! does not depend on it.
+//! An [`Access`] is built from all rows of the registry at once, and replaced when the rows change. The catalog does not depend
+//! on it.
 
 mod batch_replies;
 mod grants;
@@ -50,7 +50,7 @@ pub struct Caller {
     pub user: Option<Arc<User>>,
     /// Permissions of the caller.
     pub grants: Arc<Grants>,
-    /// Token of the request; kept only if an upstream needs it.
+    /// Token of the request. Kept only if an upstream needs it.
     token: Option<Secret>,
     /// The address of the client.
     address: Option<IpAddr>,
@@ -86,8 +86,8 @@ impl Caller {
         }
     }
 
-    /// Returns a caller for a user. Every user has read on [`Section::authenticated`], unless `grants`
-    /// contains that section.
+    /// Returns a caller for a user. Every user has the mask read on [`Section::authenticated`], unless `grants` contains that
+    /// section.
     pub fn user(user: User, mut grants: Grants) -> Self {
         grants.add_authenticated();
         let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
@@ -107,14 +107,14 @@ impl Caller {
         self.token.as_ref()
     }
 
-    /// Sets the client's address. Callers without a user are limited by address.
+    /// Sets the client's address. Limits of anonymous callers are counted by address.
     #[must_use]
     pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
     }
 
-    /// Returns the caller for the requests of a new batch.
+    /// Returns this caller for the requests of a new batch, which count their replies together.
     pub(crate) fn in_batch(&self) -> Self {
         Self { batch: Some(Arc::default()), ..self.clone() }
     }
@@ -124,12 +124,12 @@ impl Caller {
         self.batch.as_ref()
     }
 
-    /// Returns `true` if the request is part of a batch whose replies are already too large.
+    /// Returns `true` if the request is part of a batch whose replies so far are too large.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.batch.as_ref().is_some_and(|batch| batch.is_full())
     }
 
-    /// Sets the time at which the credential expires, which ends the caller's open streams.
+    /// Sets the time at which the credential expires. The caller's open streams end at that time.
     #[must_use]
     pub fn with_expiry(mut self, expires_at: Option<SystemTime>) -> Self {
         self.expires_at = expires_at;
@@ -156,7 +156,7 @@ impl Caller {
     }
 }
 
-/// SHA-256 digest of a token. Tokens are stored only in this form. Compares in constant time.
+/// SHA-256 digest of a token. Tokens are stored only as digests. Digests are compared in constant time.
 #[derive(Clone, Copy)]
 pub struct TokenDigest([u8; 32]);
 
@@ -191,7 +191,7 @@ impl PartialEq for TokenDigest {
 
 impl Eq for TokenDigest {}
 
-/// Part of the digest is a sufficient hash, since its bytes are uniformly distributed.
+/// Hashes only a part of the digest, which is enough because its bytes are uniformly distributed.
 impl Hash for TokenDigest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (start, _) = self.0.split_first_chunk().unwrap_or((&[0; 8], &[]));

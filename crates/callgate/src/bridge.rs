@@ -1,4 +1,4 @@
-//! Connects an MCP client over standard input and output to a Streamable HTTP server, legacy or modern.
+//! Connects an MCP client on standard input and output to a Streamable HTTP server, legacy or modern.
 //!
 //! [`run`] passes messages on unchanged in both directions. It adds the HTTP headers, waits for a server that is not
 //! running yet, restores lost sessions and connections, and ensures that each request has one response.
@@ -32,9 +32,9 @@ pub use crate::http_client::endpoint::{Endpoint, EndpointError};
 pub use crate::http_client::tls::{CertificateError, TlsSetupError};
 pub use options::{HeaderError, Limits, Options};
 
-/// Maximum number of messages that wait for the client to read them.
+/// Maximum number of messages that are queued for the client.
 const MAX_QUEUED_LINES: usize = 64;
-/// Time limit of ending the session, and of writing the last messages to the client.
+/// Time limit for ending the session, and for writing the last messages to the client.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Error of [`run`].
@@ -48,7 +48,7 @@ pub enum BridgeError {
     Io(#[from] io::Error),
 }
 
-/// Sends messages from `input` to the server, and its messages to `output`, until the input ends or `stop` completes.
+/// Sends messages from `input` to the server and the server's messages to `output`, until the input ends or `stop` completes.
 /// Must run in a tokio runtime.
 pub async fn run(
     options: &Options,
@@ -77,7 +77,7 @@ pub async fn run(
         written = &mut write => return Ok(written?),
     };
     drop(bridge);
-    // A client that does not read must not delay the end.
+    // A client that does not read must not delay the shutdown.
     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, write).await;
     Ok(read?)
 }
@@ -103,9 +103,9 @@ struct Bridge {
     param_headers: ParamHeaders,
     settings: SessionSettings,
     lines: mpsc::Sender<Vec<u8>>,
-    /// Result of the last attempt to reach the server; `None` before the first.
+    /// Result of the last attempt to reach the server; `None` before the first attempt.
     reachable: Mutex<Option<Result<(), String>>>,
-    /// End of the time to reach the server for the first time; `None` once it was reached.
+    /// Deadline for reaching the server for the first time; `None` once the server was reached.
     deadline: Mutex<Option<Instant>>,
 }
 
@@ -124,7 +124,7 @@ impl Bridge {
         })
     }
 
-    /// Writes a line to the client. Fails silently if the client closed the output, since the bridge then ends.
+    /// Writes a line to the client. Ignores a closed output, because the bridge then ends anyway.
     async fn write(&self, line: Vec<u8>) {
         let _ = self.lines.send(line).await;
     }
@@ -149,7 +149,7 @@ impl Bridge {
         self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns until when a request may be sent again to a server that is not running.
+    /// Returns the time until which a request may be retried while the server is not running.
     fn retry_deadline(&self) -> Instant {
         let end = Instant::now() + self.limits.request_wait;
         self.first_contact().unwrap_or(end)
@@ -159,7 +159,7 @@ impl Bridge {
         self.reachable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the failure of requests that are aborted at the end of the input.
+    /// Returns the failure for requests that are aborted after the input has ended.
     fn aborted_failure(&self) -> BridgeFailure {
         let endpoint = self.http.endpoint();
         match &*self.last_reachable() {

@@ -12,7 +12,7 @@ use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{AfterCursor, OffsetCursor};
 use crate::wire::revision::Revision;
 
-/// Classifies a message: a line with the kind, headers, an empty line, the body.
+/// Classifies a message. The input is a line with the kind of message, headers, an empty line and the body.
 pub fn classified(input: &str) {
     let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
     let (kind, headers) = head.split_once('\n').unwrap_or((head, ""));
@@ -38,7 +38,7 @@ pub fn classified(input: &str) {
     }
 }
 
-/// An error has an error status and a message in one line.
+/// Checks that an error has an error status and a message of one line.
 fn refused(error: &McpError) {
     assert!((200..500).contains(&error.status), "{error:?}");
     let message = error.message().into_slices().concat();
@@ -47,7 +47,7 @@ fn refused(error: &McpError) {
     assert!(message.get("error").is_some(), "{error:?}");
 }
 
-/// Parses a message. An accepted message is valid JSON-RPC.
+/// Parses a message. Checks that an accepted message is valid JSON-RPC.
 pub fn envelope(body: &str) {
     let plain: Result<serde_json::Value, _> = serde_json::from_str(body);
     match read_message(body) {
@@ -59,12 +59,13 @@ pub fn envelope(body: &str) {
     }
 }
 
-/// Parses a reply of a service. A result equals that of a plain JSON parser and belongs to the request.
+/// Parses a reply of a service. Checks that an accepted result equals that of a plain JSON parser and belongs to the
+/// request.
 #[cfg(feature = "forward")]
 pub fn replies(body: &str) {
     let plain = body.trim_start_matches('\u{feff}');
     let in_batch = crate::upstream::forward::reply_in_batch(body, "mcp_1");
-    // Numbers and depths that `Value` does not support are passed through.
+    // Numbers and nesting depths that `Value` does not support are passed through, so they are not compared.
     let Ok(plain) = serde_json::from_str::<serde_json::Value>(plain) else {
         let _ = crate::upstream::forward::result_of(body, "mcp_1");
         return;
@@ -84,7 +85,7 @@ pub fn replies(body: &str) {
     }
 }
 
-/// Parses a type. Printing and parsing it again returns the same type.
+/// Parses a type. Checks that printing it and parsing the text returns the same type.
 pub fn type_notation(text: &str) {
     if let Ok(ty) = text.parse::<TypeExpr>() {
         let written = ty.to_string();
@@ -92,7 +93,7 @@ pub fn type_notation(text: &str) {
     }
 }
 
-/// Parses cursors. Encoding and decoding them again returns the same cursor.
+/// Parses cursors. Checks that encoding a cursor and decoding the text returns the same cursor.
 pub fn cursors(text: &str) {
     if let Ok(cursor) = OffsetCursor::decode(text) {
         assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor), "{text}");
@@ -102,7 +103,7 @@ pub fn cursors(text: &str) {
     }
 }
 
-/// Session ids and request states: forged ones are rejected, sealed ones are returned.
+/// Parses session ids and request states. Checks that forged ones are rejected and sealed ones are returned.
 pub fn session_ids(text: &str) {
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     assert!(sessions.unseal(text).is_none(), "{text}");
@@ -113,7 +114,7 @@ pub fn session_ids(text: &str) {
     let _ = sessions.find(&sealed, &Caller::anonymous(), SystemTime::now());
 }
 
-/// Parses server-sent events. The first byte is the chunk size, which must not change the result.
+/// Parses server-sent events. The first byte is the chunk size. Checks that it does not change the result.
 #[cfg(feature = "bridge")]
 pub fn sse(input: &[u8]) {
     use crate::bridge::reply::sse::SseDecoder;
@@ -134,7 +135,7 @@ pub fn sse(input: &[u8]) {
     assert_eq!(whole.retry(), pieces.retry());
 }
 
-/// The body and the query of REST requests.
+/// Parses the body and the query of REST requests.
 #[cfg(feature = "http")]
 pub fn rest(text: &str) {
     use crate::transport::http::parsers::{invoke_request, query_parameter};
@@ -152,7 +153,7 @@ pub fn rest(text: &str) {
     }
 }
 
-/// `Accept`, and the headers of proxies: what a client sends never becomes its address.
+/// Parses `Accept` and the headers of proxies. Checks that a client cannot choose its own address with these headers.
 #[cfg(feature = "http")]
 pub fn http_headers(text: &str) {
     use std::net::IpAddr;
@@ -182,7 +183,7 @@ pub fn http_headers(text: &str) {
         parts.headers.clear();
         parts.headers.insert(name, value.clone());
         assert_eq!(client_address(&parts, client, &options), client, "{text}");
-        // The proxy adds a header, or an element to the header of the client.
+        // The proxy adds a header, or adds an element to the header that the client sent.
         parts
             .headers
             .extend(HeaderValue::from_str(&own).map(|own| (HeaderName::from_static(name), own)));
@@ -200,7 +201,7 @@ pub fn http_headers(text: &str) {
     }
 }
 
-/// Arguments of a call. Accepted ones have the declared types, and no key twice.
+/// Checks the arguments of a call. Accepted arguments have the declared types and no duplicate keys.
 pub fn arguments(text: &str) {
     use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
     static PLAN: std::sync::LazyLock<Option<CompiledInput>> = std::sync::LazyLock::new(|| {
@@ -225,7 +226,7 @@ pub fn arguments(text: &str) {
     }
 }
 
-/// Lines of a client of the bridge, and the ids of those that are too long.
+/// Reads lines that a client sends to the bridge, and finds the ids of lines that are too long.
 #[cfg(feature = "bridge")]
 pub fn bridge_lines(input: &[u8]) {
     use futures_util::FutureExt as _;

@@ -58,8 +58,8 @@ const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Error of a request in a batch whose replies are already too large.
-pub(crate) const BATCH_FULL: &str = "Nothing was run: the replies to the requests before this one in the batch \
-     are too large. Send it again, by itself or with fewer others.";
+pub(crate) const BATCH_FULL: &str = "Nothing was run: the replies to the earlier requests of this batch are too large. \
+    Send this request again, alone or in a smaller batch.";
 
 /// Serves the current catalog with its upstreams and settings; shared by all endpoints.
 #[derive(Debug)]
@@ -173,8 +173,8 @@ impl Gateway {
                     upstream = &**name,
                     max_result_bytes = size,
                     max_in_flight_bytes = self.budget.limit(),
-                    "`max_result_bytes` is more than a caller can have, three quarters of \
-                     `max_in_flight_bytes`: larger results will fail"
+                    "`max_result_bytes` is more than three quarters of `max_in_flight_bytes`, which is the most \
+                     that one caller can use: larger results will fail"
                 );
             }
         }

@@ -21,7 +21,7 @@ use send_error::describe;
 
 pub(crate) type Pool = Client<Connector, Full<Bytes>>;
 
-/// Idle timeout of connections. It is shorter than the 5 s after which Node's servers close idle connections.
+/// Idle timeout of connections. It must be shorter than 5 s, after which Node's servers close idle connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 const TRANSPORT_HEADERS: [HeaderName; 9] = [
@@ -77,7 +77,7 @@ pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyErr
     String::from_utf8(bytes).map_err(|_| BodyError::NotText)
 }
 
-/// Reads a whole body, and passes the size of each chunk to `count`.
+/// Reads the whole body. Passes the size of each chunk to `count`.
 pub(crate) async fn bytes_counted<E: From<BodyError>>(
     mut body: Incoming,
     limit: usize,

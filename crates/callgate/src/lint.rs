@@ -1,7 +1,7 @@
 //! Checks tools for problems with known MCP clients.
 //!
-//! [`lint`] checks the tools as `tools/list` returns them. Some checks apply to every client, others only
-//! to the clients of a [`ClientProfile`].
+//! [`lint`] checks the tools that `tools/list` returns. Some checks apply to every client, others only to the clients
+//! of a [`ClientProfile`].
 //!
 //! ```
 //! use callgate::lint::{Level, LintOptions, lint};
@@ -49,11 +49,11 @@ use examples::refused_examples;
 pub use check::Check;
 pub use client_profile::{ClientProfile, Rule};
 
-/// Bytes of JSON per token of a model. Tools of real documents have 3.2 to 4.6 with the tokenizer
-/// `o200k_base`, and similar values with `cl100k_base`.
+/// Estimated number of bytes of JSON per token of a model. Tools of real services have 3.2 to 4.6 bytes per token with
+/// the tokenizer `o200k_base`, and similar values with `cl100k_base`.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Number of largest tools in a report.
+/// Number of tools in the report's list of largest tools.
 const HEAVIEST: usize = 5;
 
 /// Severity of a problem.
@@ -64,8 +64,8 @@ pub enum Level {
     Note,
     /// A client or its model ignores part of the tool.
     Warning,
-    /// A client rejects the tool, or all tools; the tool has invisible characters; or a call that its
-    /// schema allows cannot be sent.
+    /// A client rejects the tool or all tools, the tool has invisible characters, or a call that its schema allows
+    /// cannot be sent.
     Error,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Level {
 pub struct LintOptions<'a> {
     /// Profiles of clients to check for.
     pub profiles: Vec<&'static ClientProfile>,
-    /// Name of the server in the clients' configuration.
+    /// Name that the clients' configuration gives this server.
     pub server_name: &'a str,
     /// Checks only tools that these grants allow. Defaults to all tools.
     pub grants: Option<&'a Grants>,
@@ -109,7 +109,7 @@ impl Default for LintOptions<'_> {
 /// A problem with a tool or the whole list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Id of the method; `None` for the whole list.
+    /// Id of the method; `None` for a problem of the whole list.
     pub method: Option<String>,
     /// Severity.
     pub level: Level,
@@ -117,7 +117,7 @@ pub struct Problem {
     pub code: &'static str,
     /// Affected profiles; empty if all clients are affected.
     pub clients: Vec<&'static str>,
-    /// Problem and remedy.
+    /// Description of the problem, and the remedy.
     pub message: String,
 }
 
@@ -212,7 +212,7 @@ fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
     let refused = refused_examples(&check, tool.get("inputSchema")?);
     (!refused.is_empty()).then(|| {
         let message = format!(
-            "an example of {} is refused by its own schema; correct the schema, or stop checking with \
+            "an example of {} does not match the schema; correct the schema, or turn off the check of arguments with \
              `callgate method set ID --unchecked`",
             named(&refused)
         );
@@ -220,7 +220,7 @@ fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
     })
 }
 
-/// Applies the rules of all profiles. Equal problems of several profiles are merged.
+/// Applies the rules of all profiles. Merges problems that several profiles have in common.
 fn check_profiles(
     method: Option<&str>,
     scope: &LintOptions<'_>,

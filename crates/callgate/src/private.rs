@@ -40,12 +40,12 @@ pub trait ResourceItem {
     fn make() -> ResourceFunction;
 }
 
-/// Converts the result of a fallible function.
+/// Converts the `Result` of a function that can fail.
 pub fn finished<T, E: Into<Error>>(result: Result<T, E>) -> Result<T, Error> {
     result.map_err(Into::into)
 }
 
-/// Wraps the result of an infallible function.
+/// Wraps the returned value of a function that cannot fail.
 pub fn succeeded<T>(value: T) -> Result<T, Error> {
     Ok(value)
 }

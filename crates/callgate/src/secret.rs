@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Creates a secret from the trimmed text. Returns `None` if it is empty.
+    /// Creates a secret from the trimmed text. Returns `None` if the trimmed text is empty.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.into()))
@@ -22,7 +22,7 @@ impl Secret {
     }
 }
 
-/// Compares in constant time if both have the same length.
+/// Compares in constant time if both texts have the same length.
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()

@@ -48,17 +48,17 @@ impl Callgate {
         Builder::default()
     }
 
-    /// Returns the gateway, which decides access, lists and calls.
+    /// Returns the gateway, which decides access, and lists and calls tools.
     pub fn gateway(&self) -> &Arc<Gateway> {
         self.mcp.gateway()
     }
 
-    /// Returns the MCP layer, for notifying clients of changes.
+    /// Returns the MCP layer, with which an application notifies clients of changes.
     pub fn mcp(&self) -> &Arc<Mcp> {
         &self.mcp
     }
 
-    /// Returns the methods of the builder.
+    /// Returns the methods that were passed to the builder.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
@@ -68,13 +68,12 @@ impl Callgate {
         &self.sections
     }
 
-    /// Returns the gateway on behalf of one caller, without sockets: for tests, and for calling methods
-    /// directly.
+    /// Returns a view of the gateway for one caller, without sockets. Used for tests, and to call methods directly.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         self.gateway().as_caller(caller)
     }
 
-    /// Returns an MCP client in this process, for tests of questions, prompts and resources.
+    /// Returns an MCP client in this process, for tests of questions to the client, prompts and resources.
     pub fn test_client(&self, caller: Caller) -> TestClient<'_> {
         TestClient::new(&self.mcp, caller)
     }
@@ -137,9 +136,9 @@ mod http {
     #[derive(Debug, Error)]
     pub enum ServeError {
         /// The address is in use, or not an address of this machine.
-        #[error("cannot listen")]
+        #[error("failed to listen on the address")]
         Listen(#[from] std::io::Error),
-        /// Other machines could call without a credential.
+        /// Other machines could call methods without a credential.
         #[error(
             "{0} can be reached from other machines, and callers need no credential: call \
              `require_auth()`, or `allow_anonymous()` if that is intended"
@@ -148,11 +147,11 @@ mod http {
     }
 
     impl Callgate {
-        /// Returns the routes `/mcp`, `/jsonrpc`, `/mcp/tools/…`, `/.well-known/mcp.json`, and `/metrics` if
-        /// [enabled](super::Builder::metrics), to be merged into an application's router.
+        /// Returns a router to be merged into an application's router. Its routes are `/mcp`, `/jsonrpc`,
+        /// `/mcp/tools/…`, `/.well-known/mcp.json`, and `/metrics` if [enabled](super::Builder::metrics).
         ///
-        /// The caller is determined by [`Builder::authenticate`](super::Builder::authenticate), or by a
-        /// layer that adds a [`Caller`](crate::access::Caller) to the request's extensions.
+        /// [`Builder::authenticate`](super::Builder::authenticate) determines the caller. Alternatively, a layer adds a
+        /// [`Caller`](crate::access::Caller) to the request's extensions.
         pub fn router(&self) -> axum::Router {
             let HttpSettings { authenticate, options, .. } = self.http.clone();
             http::router(Arc::clone(&self.mcp), authenticate, options)
@@ -184,7 +183,7 @@ mod http {
         ///
         /// # Errors
         ///
-        /// Fails if the address cannot be bound, or if other machines could call without a credential.
+        /// Fails if the address cannot be bound, or if other machines could call methods without a credential.
         pub async fn serve(&self, address: impl ToSocketAddrs) -> Result<(), ServeError> {
             let listener = TcpListener::bind(address).await?;
             self.serve_on(listener, shutdown_signal()).await
@@ -194,7 +193,7 @@ mod http {
         ///
         /// # Errors
         ///
-        /// Fails if other machines could call without a credential.
+        /// Fails if other machines could call methods without a credential.
         pub async fn serve_on(
             &self,
             listener: TcpListener,
@@ -203,13 +202,13 @@ mod http {
             self.serve_endpoints(self.http.options.endpoints, listener, stop).await
         }
 
-        /// Like [`serve_on`](Self::serve_on), with `/metrics` and the details of `/readyz` only on the
-        /// listener `operations`, which also has `/healthz`. They need no credential there, and are
-        /// answered even if the other listener accepts no more connections.
+        /// Like [`serve_on`](Self::serve_on), but serves `/metrics` and the details of `/readyz` only on the listener
+        /// `operations`, together with `/healthz`. This listener needs no credential, and it responds even if the other
+        /// listener accepts no more connections.
         ///
         /// # Errors
         ///
-        /// Fails if other machines could call without a credential.
+        /// Fails if other machines could call methods without a credential.
         pub async fn serve_with_operations(
             &self,
             listener: TcpListener,
@@ -240,7 +239,7 @@ mod http {
             tracing::info!("serving MCP at http://{address}/mcp");
             let stop = async {
                 stop.await;
-                // Open subscriptions would delay the shutdown.
+                // Closes open subscriptions, which would delay the shutdown.
                 self.mcp.close();
             };
             http::serve(listener, self.service(endpoints), *limits, stop).await;

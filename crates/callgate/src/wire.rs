@@ -17,7 +17,7 @@ pub use revision::{Era, Revision, RevisionError};
 /// Maximum length of a message that repeats text of a client, in bytes.
 const MAX_MESSAGE: usize = 1000;
 
-/// Cuts a message that repeats text of a client, which can be as long as a request.
+/// Truncates a message that repeats text of a client, because that text can be as long as a request.
 pub(crate) fn shortened(mut message: String) -> String {
     if message.len() > MAX_MESSAGE {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE));

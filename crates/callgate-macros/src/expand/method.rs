@@ -34,7 +34,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// Returns `true` if an argument has aliases in serde, which its schema does not declare.
+/// Returns `true` if an argument has serde aliases. The schema of the argument does not declare aliases.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
     attributes.any(|attribute| has_word(attribute.to_token_stream(), "alias"))
@@ -94,7 +94,7 @@ fn run(item: &Item<'_>) -> TokenStream {
         };
         quote! {
             let mut __response = ::callgate::__private::Response::default();
-            // The returned value is not used.
+            // The value that the function returns is not used.
             let _ = #done;
             ::callgate::__private::succeeded(__response)
         }

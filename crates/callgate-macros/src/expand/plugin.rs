@@ -66,7 +66,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     }
 }
 
-/// Removes the attribute from a function. Returns the statement that adds it to the plugin.
+/// Removes the attribute from a function. Returns the statement that adds the function to the plugin.
 fn offer(
     function: &mut ImplItemFn,
     parameters: &[String],

@@ -23,7 +23,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// Checks that the variables of the URI are the arguments of the function.
+/// Checks that the function has exactly the variables of the URI as arguments.
 pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
     let Some(uri) = item.args.string("uri") else { return };
     let Some(variables) = variables(&uri.value()) else {
@@ -66,7 +66,7 @@ fn variables(uri: &str) -> Option<BTreeSet<String>> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
         let (name, rest) = part.split_once('}')?;
-        // Adjacent variables cannot be separated.
+        // Without text between them, the values of two adjacent variables could not be separated.
         if rest.is_empty() && parts.peek().is_some() {
             return None;
         }

@@ -10,13 +10,13 @@ pub(crate) const MAX_BATCH_REPLY_BYTES: usize = 16 << 20;
 pub(crate) struct BatchReplies(AtomicUsize);
 
 impl BatchReplies {
-    /// Adds bytes of a reply. Returns `false` if the replies are too large now.
+    /// Adds the size of a reply. Returns `false` if the replies together are now too large.
     pub(crate) fn add(&self, bytes: usize) -> bool {
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
         before.saturating_add(bytes) <= MAX_BATCH_REPLY_BYTES
     }
 
-    /// Returns `true` if the replies are too large.
+    /// Returns `true` if the replies together are too large.
     pub(crate) fn is_full(&self) -> bool {
         self.0.load(Ordering::Relaxed) > MAX_BATCH_REPLY_BYTES
     }

@@ -21,8 +21,8 @@ impl Section {
         &self.0
     }
 
-    /// Returns the built-in section `@authenticated`: every user has read on it, and anonymous callers have
-    /// no grant. A method that requires read on it is open to all authenticated users.
+    /// Returns the built-in section `@authenticated`. Every user has the mask read on it, and anonymous callers have no grant. A
+    /// method that requires read on this section is open to all authenticated users.
     pub fn authenticated() -> Self {
         static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
         Self(Arc::clone(&IDENT))
@@ -50,7 +50,7 @@ impl fmt::Display for Section {
 /// Permission on a section. Each mask includes the lower ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Mask {
-    /// No permission. A user's own grant of `None` overrides the role's grant.
+    /// No permission. If a user's own grant is `None`, it overrides the grant of the role.
     #[default]
     None = 0,
     /// Read.
@@ -62,7 +62,7 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// Converts a granted value from the registry: rounds down to the next mask.
+    /// Converts a mask value of a grant in the registry. A value between two masks is rounded down.
     pub fn granted(value: i64) -> Self {
         match value {
             ..2 => Self::None,
@@ -72,8 +72,8 @@ impl Mask {
         }
     }
 
-    /// Converts a required value from the registry: rounds up to the next mask, at least read. Returns
-    /// `None` above the highest mask, which no grant satisfies.
+    /// Converts a mask value of a requirement in the registry. A value between two masks is rounded up, and values below read
+    /// become read. Returns `None` if the value is above the highest mask, so that no grant satisfies it.
     pub fn required(value: i64) -> Option<Self> {
         match value {
             ..=2 => Some(Self::Read),
@@ -83,7 +83,7 @@ impl Mask {
         }
     }
 
-    /// The number in the registry.
+    /// Returns the number that the registry stores for the mask.
     pub fn value(self) -> i64 {
         self as i64
     }
@@ -132,7 +132,7 @@ pub struct Grant {
 /// Origin of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantSource {
-    /// A row of the user; overrides the others.
+    /// A row of the user. Overrides the other sources.
     User,
     /// A row of the user's role.
     Role,
@@ -154,22 +154,22 @@ impl fmt::Display for GrantSource {
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
-    /// Listing of the last catalog for these grants, keyed by the catalog's number.
+    /// Listing of the last catalog for these grants. The key is the number of the catalog.
     pub(crate) listing: LastValueCache,
 }
 
 impl Grants {
-    /// Adds a row of the user's role. Of several rows for one section, the lowest mask applies.
+    /// Adds a row of the user's role. If several rows name the same section, the lowest mask applies.
     pub fn add_role(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::Role });
     }
 
-    /// Adds a row of the user. It overrides the role's rows, even if it grants less.
+    /// Adds a row of the user. The row overrides the role's rows, even if its mask is lower.
     pub fn add_user(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::User });
     }
 
-    /// Adds the built-in grant on [`Section::authenticated`], unless a row exists for it.
+    /// Adds the built-in grant on [`Section::authenticated`], unless a row grants a mask on that section.
     pub(crate) fn add_authenticated(&mut self) {
         let grant = Grant { mask: Mask::Read, source: GrantSource::Authenticated };
         self.by_section.entry(Section::authenticated()).or_insert(grant);

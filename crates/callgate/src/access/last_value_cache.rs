@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 
 /// Caches the last value that was computed from the data beside it, as a weak reference.
 ///
-/// Requests that need the same value again skip hashing that data. The value's type belongs to a higher
-/// layer, so it is erased.
+/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because it is defined
+/// in a higher layer.
 #[derive(Debug, Default)]
 pub(crate) struct LastValueCache(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 
@@ -26,7 +26,7 @@ impl LastValueCache {
     }
 }
 
-/// A clone starts empty, since its data may change.
+/// A clone starts empty, because the data beside it may change.
 impl Clone for LastValueCache {
     fn clone(&self) -> Self {
         Self::default()

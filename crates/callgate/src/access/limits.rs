@@ -1,4 +1,4 @@
-//! Rate limits, as configured: `1000/s burst 10000`.
+//! Rate limits in the form of the configuration, such as `1000/s burst 10000`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The rate of a caller if nothing else is configured.
+/// Rate limit of a caller if none is configured.
 const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst: 10_000 };
 
-/// The rate at which a caller may change the state of sessions. The state is stored until the session
-/// expires.
+/// Maximum rate at which a caller may change the state of sessions. Each state is stored until its session expires.
 pub(super) const SESSION_CHANGES: Rate = Rate { count: 30, unit: Unit::Minute, burst: 1_000 };
 
 const NONE: &str = "none";
@@ -53,8 +52,8 @@ impl Unit {
 }
 
 impl Rate {
-    /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that
-    /// are allowed at once, for one of `servers` servers.
+    /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that are allowed at once.
+    /// Both are the share of one of `servers` servers.
     pub(super) fn share(self, servers: u32) -> (u64, u64) {
         let interval = self.unit.nanoseconds() / u64::from(self.count);
         (interval.saturating_mul(servers.into()), u64::from(self.burst.div_ceil(servers)))
@@ -111,7 +110,8 @@ impl FromStr for Rate {
     }
 }
 
-/// Parses a number from 1 to a million: a burst lasts at most 10^6 hours, which fits in nanoseconds.
+/// Parses a number from 1 to a million. With these bounds, a burst lasts at most 10^6 hours, which fits in a `u64` of
+/// nanoseconds.
 fn positive(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| (1..=1_000_000).contains(number))
 }
@@ -153,8 +153,8 @@ impl FromStr for RateLimit {
 
 /// Limits of single tools: `mail.send 10/min per caller, report.* 2/s`.
 ///
-/// Each names a method by its id, in which `*` stands for any characters. Every limit that matches a method
-/// applies to it, and is counted for each method separately.
+/// Each limit names a method by its id, in which `*` matches any characters. Every limit that matches a method applies to that
+/// method. Calls are counted for each method separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ToolLimits(Arc<[ToolLimit]>);
 
@@ -179,7 +179,7 @@ impl ToolLimits {
     }
 }
 
-/// Returns `true` if `text` has the parts of `pattern` between `*` in order.
+/// Returns `true` if `text` matches `pattern`, in which `*` matches any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -226,11 +226,11 @@ impl FromStr for ToolLimits {
     }
 }
 
-/// Rate limits; `None` is a limit that is not configured.
+/// Rate limits. `None` means that the limit is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
-    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. Callers without a user and an address are
-    /// counted as one.
+    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers without a
+    /// user and an address share one count.
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
     pub total: Option<RateLimit>,
@@ -238,7 +238,7 @@ pub struct RateLimits {
     pub tools: Option<ToolLimits>,
 }
 
-/// Rate limits in force.
+/// Rate limits that apply, after defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveLimits {
     pub(super) per_caller: Option<Rate>,
@@ -253,10 +253,10 @@ impl Default for ActiveLimits {
 }
 
 impl RateLimits {
-    /// Completes these limits with those of `other`, and with the defaults.
+    /// Returns these limits. Limits that are not set are taken from `other`, then from the defaults.
     pub(crate) fn or(&self, other: &Self) -> ActiveLimits {
         let total = self.total.or(other.total).and_then(RateLimit::rate);
-        // The default leaves a part of a low total to others.
+        // With this default, a single caller cannot use up a low total.
         let half =
             total.map(Rate::half).filter(|half| half.share(1).0 > DEFAULT_PER_CALLER.share(1).0);
         let default = Some(half.unwrap_or(DEFAULT_PER_CALLER));

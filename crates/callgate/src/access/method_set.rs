@@ -5,21 +5,21 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Maximum number of ids per numbering. Above it, a new numbering starts.
+/// Maximum number of ids in a numbering. If there are more, a new numbering starts.
 const MAX_NUMBERED: usize = 65_536;
 
 /// Minimum number of sets before unused ones are dropped.
 const MIN_SHARED: usize = 64;
 
-/// A set of method ids: one bit per id that the service ever listed.
+/// A set of method ids, with one bit for each id that the service has ever listed.
 #[derive(Clone)]
 pub(crate) struct MethodSet {
     numbers: Arc<Numbers>,
-    /// Without trailing zeros, so that equal sets compare equal.
+    /// The bits, without trailing zeros, so that equal sets compare equal.
     bits: Box<[u64]>,
 }
 
-/// Bit number of each id.
+/// The bit number of each id.
 #[derive(Default)]
 struct Numbers(RwLock<HashMap<Box<str>, usize>>);
 
@@ -110,7 +110,7 @@ impl MethodSets {
 }
 
 impl Shared {
-    /// Returns the bits of these ids, and numbers new ones.
+    /// Returns the bits of these ids. Assigns numbers to new ids.
     fn number(&mut self, ids: &[String]) -> Vec<u64> {
         let known = self.numbers.0.read().unwrap_or_else(PoisonError::into_inner).len();
         let new = ids.iter().filter(|id| self.numbers.get(id).is_none()).count();

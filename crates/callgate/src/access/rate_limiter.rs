@@ -14,10 +14,10 @@ use super::limits::{ActiveLimits, Rate, SESSION_CHANGES};
 use super::shares::Principal;
 use crate::wire::jsonrpc::{LIMIT_EXCEEDED, RpcError};
 
-/// Maximum number of keys in a map. Further keys share one bucket.
+/// Maximum number of keys in a map. All further keys share one bucket.
 const MAX_KEYS: usize = 65_536;
 
-/// Maps up to this size are not searched for full buckets.
+/// Maps with at most this number of keys are not searched for full buckets.
 const FEW_KEYS: usize = 1_024;
 
 /// Minimum interval between searches for full buckets, in nanoseconds.
@@ -26,7 +26,7 @@ const SWEEP_INTERVAL: u64 = 1_000_000_000;
 /// Minimum interval between log lines about the same caller, in nanoseconds.
 const LOG_INTERVAL: u64 = 60_000_000_000;
 
-/// Which limit refused a request.
+/// The limit that refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitScope {
     /// All requests of the caller.
@@ -59,9 +59,9 @@ impl fmt::Display for LimitScope {
     "Too many requests: the limit of {scope} is {rate}. Nothing was run; try again in {retry_after} s."
 )]
 pub struct RateLimited {
-    /// The limit.
+    /// The limit that was exceeded.
     pub scope: LimitScope,
-    /// Its rate.
+    /// The rate of that limit.
     pub rate: Rate,
     /// Seconds to wait, at least 1.
     pub retry_after: u64,
@@ -71,10 +71,10 @@ pub struct RateLimited {
 enum Key {
     Total,
     Caller(Principal),
-    /// The hash of a method's id and a limit, which is seeded at random.
+    /// Hash of a method's id and a limit, seeded at random.
     Tool(u64),
     CallerTool(Principal, u64),
-    /// All keys beyond the maximum number.
+    /// All keys above the maximum number.
     Others,
 }
 
@@ -89,8 +89,8 @@ impl RateLimited {
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     started: Instant,
-    /// Buckets of addresses, apart from those of users, so that clients with many addresses cannot use up
-    /// the buckets of users.
+    /// Buckets of addresses. They are separate from the buckets of users, so that clients with many addresses cannot displace the
+    /// buckets of users.
     of_addresses: Mutex<Buckets>,
     of_others: Mutex<Buckets>,
     hasher: RandomState,
@@ -113,8 +113,8 @@ impl Default for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a request. A request that the limit of the caller refuses is not counted against the limit of
-    /// all callers.
+    /// Counts a request against the limit of the caller, then against the limit of all callers. A request that exceeds the
+    /// caller's limit does not count against the limit of all callers.
     pub(crate) fn request(
         &self,
         limits: &ActiveLimits,
@@ -127,7 +127,7 @@ impl RateLimiter {
         }
     }
 
-    /// Counts a request for the caller only.
+    /// Counts a request against the limit of the caller only.
     pub(crate) fn of_caller(
         &self,
         limits: &ActiveLimits,
@@ -160,7 +160,7 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Counts a change of a session. Needs a separate limiter.
+    /// Counts a change of a session. Must be called on a limiter that counts nothing else.
     pub(crate) fn session_change(&self, principal: Principal) -> Result<(), RateLimited> {
         self.count(Key::Caller(principal), LimitScope::SessionChanges, SESSION_CHANGES, principal)
     }
@@ -215,17 +215,17 @@ struct Buckets {
 /// A bucket that fills up at the rate of its limit. A full bucket has the same effect as no bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
-    /// When it is full, in nanoseconds ("theoretical arrival time" of the next request).
+    /// Time at which the bucket is full, in nanoseconds. GCRA calls it the "theoretical arrival time" of the next request.
     full_at: u64,
     logged_at: Option<u64>,
 }
 
-/// Why a bucket is empty.
+/// A refusal of a request by an empty bucket.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
-    /// Nanoseconds until it allows a request.
+    /// Nanoseconds until the bucket allows a request.
     wait: u64,
-    /// Whether no refusal was logged recently.
+    /// Whether no other refusal was logged recently.
     is_first: bool,
 }
 
@@ -236,7 +236,7 @@ impl Buckets {
             None => self.insert(key, now),
         };
         let capacity = interval.saturating_mul(burst);
-        // The limit may have been lower when the bucket was used last.
+        // The limit may have been lower when the bucket was last used.
         let missing = bucket.full_at.saturating_sub(now).min(capacity);
         bucket.full_at = now.saturating_add(missing);
         let missing = missing.saturating_add(interval);

@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::{Grant, Grants, Mask, Section};
 
-/// Masks that a caller needs on sections; all must be satisfied. An empty requirement is open to every
-/// caller.
+/// Masks that a caller needs on sections. A caller must have all of them. An empty requirement is open to every caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     // Sorted by section without duplicates, so that equal requirements compare equal.
@@ -17,7 +16,7 @@ pub struct Requirement {
 pub enum SectionRequirement {
     /// At least this mask.
     AtLeast(Mask),
-    /// Closed to everybody, because the definition is incomplete.
+    /// No caller is allowed, because the definition is incomplete.
     Closed,
 }
 
@@ -56,7 +55,7 @@ impl Requirement {
         requirement
     }
 
-    /// Adds a section. Of two requirements on one section, the higher one applies.
+    /// Adds a section. If the section was added before, the higher mask applies.
     pub fn add(&mut self, section: Section, need: impl Into<SectionRequirement>) {
         let need = need.into();
         match self.sections.binary_search_by(|(known, _)| known.cmp(&section)) {
@@ -95,7 +94,7 @@ impl Requirement {
     }
 }
 
-/// An access decision with its reasons. `Display` prints them.
+/// An access decision with its reasons. `Display` prints the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     checks: Vec<SectionCheck>,
@@ -108,7 +107,7 @@ pub struct SectionCheck {
     pub section: Section,
     /// The method's requirement.
     pub need: SectionRequirement,
-    /// The caller's grant, if a row exists.
+    /// The caller's grant on the section, if there is one.
     pub granted: Option<Grant>,
 }
 

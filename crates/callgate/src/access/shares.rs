@@ -1,4 +1,4 @@
-//! A limited resource, divided fairly among its users: [`Shares`].
+//! A limited resource, divided fairly among its principals: [`Shares`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Maximum number of waiting requests of a principal, per unit of the limit.
+/// Maximum number of waiting requests of one principal, for each unit of the limit.
 const MAX_WAITING_PER_UNIT: usize = 16;
 
-/// Number of waiting requests that a principal can always have: two batches.
+/// Number of waiting requests that a principal is always allowed: two batches.
 const MIN_WAITING: usize = 200;
 
-/// Limits below this number are not divided: one principal can use all units, and others wait for their turn.
+/// Minimum limit that is divided. Below it, one principal can use all units, and other principals wait for their turn.
 const MIN_DIVIDED: usize = 4;
 
-/// Identifies who uses a resource: every limit is counted per principal.
+/// Identifies the user of a resource. Every limit is counted per principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Principal {
     /// A user of the registry, whichever token they use.
     User(i64),
-    /// A client without a credential, by its address; of IPv6 addresses only the network (/64) counts.
+    /// A client without a credential, by its address. Of an IPv6 address, only the network (/64) is used.
     Address(IpAddr),
     /// The server itself, or a client without a credential and an address, such as one on standard input.
     Unknown,
@@ -56,10 +56,10 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// A principal may use at most three times as many units as are then still free. So a single principal can
-/// use three quarters of the limit, two can use three sevenths each, and a part is always left for another
-/// one. This is how switches divide a shared buffer among their ports ("dynamic thresholds"). An eighth is
-/// kept for users: anonymous clients cannot use it, even together.
+/// A principal may use at most three times as many units as are still free afterwards. A single principal can therefore use three
+/// quarters of the limit, and two can use three sevenths each. A part always remains for another principal. Network switches
+/// divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the units is reserved for
+/// users: all anonymous clients together cannot use it.
 #[derive(Debug)]
 pub(crate) struct Shares {
     limit: usize,
@@ -72,25 +72,25 @@ struct State {
     principals: HashMap<Principal, Usage>,
     /// Principals with waiting requests, in the order in which they are served.
     waiting: VecDeque<Principal>,
-    /// Number of requests that have waited so far.
+    /// Total number of requests that have had to wait.
     waited: u64,
 }
 
 #[derive(Debug, Default)]
 struct Usage {
     used: usize,
-    /// Waiting requests with their numbers, in order.
+    /// Waiting requests with their numbers, oldest first.
     waiting: VecDeque<(u64, oneshot::Sender<Share>)>,
 }
 
-/// A request that waits. Leaves the queue when it is dropped.
+/// A waiting request. Leaves the queue when it is dropped.
 struct Waiting<'a> {
     shares: &'a Shares,
     principal: Principal,
     number: u64,
 }
 
-/// Units that a principal uses. They are released when this is dropped.
+/// Units that a principal uses. Dropping the share releases them.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -98,12 +98,12 @@ pub(crate) struct Share {
     units: AtomicUsize,
 }
 
-/// Why there are no units for a principal.
+/// Reason why a principal gets no units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoShare {
-    /// The principal already uses its share.
+    /// The principal already uses all units that it may have.
     Own,
-    /// Other principals use them.
+    /// Other principals use the units.
     Others,
 }
 
@@ -116,7 +116,7 @@ impl Shares {
         self.limit
     }
 
-    /// Returns the number of units that one principal can have while nobody else uses any.
+    /// Returns the number of units that one principal can have while no other principal uses any.
     pub(crate) fn max_of_one(&self) -> usize {
         if self.limit < MIN_DIVIDED { self.limit } else { self.limit - self.limit.div_ceil(4) }
     }
@@ -137,9 +137,8 @@ impl Shares {
         Ok(share)
     }
 
-    /// Takes one unit, and waits for it if necessary. Principals that wait are served in turn,
-    /// whatever the number of their requests. Fails if the principal has too many requests waiting
-    /// ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
+    /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each of them
+    /// has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let (receiver, _waiting) = {
             let mut state = self.lock();
@@ -161,11 +160,11 @@ impl Shares {
             }
             (receiver, Waiting { shares: self, principal, number })
         };
-        // The sender is kept until it is used.
+        // The sender is kept in the queue until it is used, so this error does not occur.
         receiver.await.map_err(|_| NoShare::Others)
     }
 
-    /// Returns a share without units, which can grow.
+    /// Returns a share without units. [`Share::grow`] adds units to it.
     pub(crate) fn empty(self: &Arc<Self>, principal: Principal) -> Share {
         self.share(principal, 0)
     }
@@ -187,7 +186,7 @@ impl Shares {
                 granted.push((sender, self.share(principal, 1)));
             }
         }
-        // Outside the lock: a share whose receiver is gone is dropped here, which releases it.
+        // Sends outside the lock: a share whose receiver was dropped is released here, which takes the lock.
         for (sender, share) in granted {
             drop(sender.send(share));
         }
@@ -229,7 +228,7 @@ impl State {
         }
     }
 
-    /// Takes a unit for the next request that waits and may have one.
+    /// Takes a unit for the next waiting request that may have one.
     fn next(&mut self, limit: usize) -> Option<(oneshot::Sender<Share>, Principal)> {
         for _ in 0..self.waiting.len() {
             let principal = self.waiting.pop_front()?;
@@ -247,7 +246,7 @@ impl State {
         None
     }
 
-    /// Removes a request that does not wait any more.
+    /// Removes a request that no longer waits.
     fn leave(&mut self, principal: Principal, number: u64) {
         let Some(usage) = self.principals.get_mut(&principal) else { return };
         let Ok(index) = usage.waiting.binary_search_by_key(&number, |(number, _)| *number) else {

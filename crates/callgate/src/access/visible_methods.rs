@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::MethodSet;
 use super::last_value_cache::LastValueCache;
 
-/// Service name and the methods it lists; `None` if the list is unknown.
+/// Name of a service and the methods that it lists; `None` if the list is unknown.
 type Listed = (Arc<str>, Option<Arc<MethodSet>>);
 
 /// Methods that services list for a caller. Only services with a
@@ -14,8 +14,7 @@ type Listed = (Arc<str>, Option<Arc<MethodSet>>);
 #[derive(Debug)]
 pub(crate) struct VisibleMethods {
     listed: Box<[Listed]>,
-    /// Listing of the last catalog restricted to these methods, keyed by the number of the unrestricted
-    /// listing.
+    /// Listing of the last catalog, restricted to these methods. The key is the number of the unrestricted listing.
     pub(crate) listing: LastValueCache,
 }
 
@@ -33,8 +32,8 @@ impl VisibleMethods {
         self.listed.iter().map(|(name, _)| name)
     }
 
-    /// Returns the list of a service. The outer `None` means that the service does not restrict its
-    /// methods.
+    /// Returns the list of a service. The outer `None` means that the service does not restrict its methods; the inner `None`
+    /// means that the list is unknown.
     pub(crate) fn of(&self, service: &str) -> Option<&Option<Arc<MethodSet>>> {
         self.listed.iter().find(|(name, _)| **name == *service).map(|(_, listed)| listed)
     }

@@ -1,4 +1,4 @@
-//! The error responses of the bridge: the problem, and what to do about it.
+//! Error responses of the bridge: the problem and the remedy.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ impl BridgeFailure {
         self
     }
 
-    /// Copies the code and the supported versions of the server's error.
+    /// Copies the code and the supported versions from the server's error.
     pub(crate) fn with_error(mut self, error: &RpcError) -> Self {
         self.code = error.code;
         self.supported = error.data.as_ref().and_then(|data| data.get("supported")).cloned();
@@ -58,8 +58,8 @@ impl BridgeFailure {
                  handshake. If it does not speak TLS, use `http://`"
             ),
             SendErrorKind::Untrusted => format!(
-                "cannot trust {endpoint}: {message}. If its certificate is signed by your own authority, \
-                 add that to the system's, or pass it to the bridge with --ca-file"
+                "cannot trust {endpoint}: {message}. If your own authority signed its certificate, add the \
+                 authority to those of the system, or pass its certificate to the bridge with --ca-file"
             ),
             SendErrorKind::NotTls => format!("{endpoint} does not speak TLS; use `http://`"),
             SendErrorKind::NotHttp if endpoint.is_https() => {
@@ -69,7 +69,7 @@ impl BridgeFailure {
                 format!("{endpoint} does not speak HTTP. If it speaks TLS, use `https://`")
             }
             SendErrorKind::Broken { .. } => format!(
-                "the connection to {endpoint} closed before the response: {message}. The request may \
+                "the connection to {endpoint} closed before the response arrived: {message}. The request may \
                  have been executed; check before you send it again"
             ),
         })
@@ -79,7 +79,7 @@ impl BridgeFailure {
         Self::new(format!("cannot read the response of {endpoint}: {error}"))
     }
 
-    /// A response with an HTTP error and without a JSON-RPC error.
+    /// Returns the failure for a response with an HTTP error status and without a JSON-RPC error.
     pub(crate) fn of_status(
         endpoint: &Endpoint,
         status: http::StatusCode,

@@ -12,22 +12,22 @@ use crate::http_client::endpoint::Endpoint;
 use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
 
-/// Why a header is invalid. Does not contain its value, which may be a secret.
+/// Reason why a header is invalid. Does not contain the header's value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
-    /// No colon.
+    /// The header has no colon.
     #[error("expected `Name: value`")]
     NoColon,
-    /// Not a valid header name.
+    /// The name is not a valid header name.
     #[error("`{0}` is not a valid header name")]
     Name(String),
-    /// Set by the bridge.
+    /// The bridge itself sets this header.
     #[error("the bridge sets `{0}`")]
     Own(String),
-    /// Characters that are not allowed in a header.
+    /// The value has characters that are not allowed in a header.
     #[error("the value of `{0}` has characters that are not allowed in a header")]
     Value(String),
-    /// A placeholder that was not replaced.
+    /// The value has a placeholder that the client did not replace.
     #[error("`{0}` has the placeholder `{1}`, which your client did not replace")]
     Placeholder(String, String),
 }
@@ -45,24 +45,24 @@ pub struct Options {
 /// Time and size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum length of a line from the client.
+    /// Maximum length of a line from the client, in bytes.
     pub line_bytes: usize,
-    /// Maximum size of a response that is not a stream.
+    /// Maximum size of a response that is not a stream, in bytes.
     pub body_bytes: usize,
-    /// Maximum size of an event of a stream.
+    /// Maximum size of one event of a stream, in bytes.
     pub event_bytes: usize,
     /// Maximum number of requests in flight.
     pub in_flight: usize,
-    /// Time limit of a new connection with TLS.
+    /// Time limit for opening a connection, including TLS.
     pub connect: Duration,
-    /// Maximum time that all requests together wait for a server that was never reached. Clients give up after 15 s or
-    /// 30 s and do not show the reason then.
+    /// Maximum time that all requests together wait for a server that was never reached. Most clients give up after 15 s or 30 s,
+    /// and then do not show the reason.
     pub first_request_wait: Duration,
-    /// Maximum time that a request waits for a server that was reached before and is not running.
+    /// Maximum time that a request waits for a server that was reached before but is not running now.
     pub request_wait: Duration,
-    /// Time limit of sending a notification or a response of the client.
+    /// Time limit for sending a notification or a response of the client.
     pub send_timeout: Duration,
-    /// Time limit of requests in flight after the end of the input.
+    /// Time limit for requests in flight after the input has ended.
     pub shutdown: Duration,
 }
 
@@ -99,7 +99,7 @@ impl Options {
         self.token_from("the program's options", token)
     }
 
-    /// Sends a bearer token. Errors name `source`, where the user set it.
+    /// Sends a bearer token. Errors mention `source`, the place where the user set the token.
     pub fn token_from(mut self, source: &'static str, token: &str) -> Result<Self, HeaderError> {
         let name = header::AUTHORIZATION;
         let value = secret(&name, &format!("Bearer {token}"))?;
@@ -108,8 +108,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Adds a header, `Name: value` or `Name:value`. Two headers of one name are both sent. `Authorization` replaces the
-    /// token.
+    /// Adds a header, written as `Name: value` or `Name:value`. A second header of the same name is sent as well. `Authorization`
+    /// replaces the token.
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();
@@ -129,7 +129,7 @@ impl Options {
         Ok(self)
     }
 
-    /// Adds trusted certificate authorities, in PEM, to those of the system.
+    /// Adds trusted certificate authorities, in PEM format, to those of the system.
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.extra_roots.extend(tls::certificates(pem)?);
         Ok(self)
@@ -143,7 +143,7 @@ impl Options {
     }
 }
 
-/// Parses a header value, which `Debug` does not show.
+/// Parses a header value and marks it as sensitive, so that `Debug` does not show it.
 fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
     if let Some(placeholder) = placeholder(value) {
         return Err(HeaderError::Placeholder(name.to_string(), placeholder.to_owned()));
@@ -153,7 +153,7 @@ fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
     Ok(value)
 }
 
-/// Returns a placeholder `${NAME}`, which some clients replace in their configuration.
+/// Returns the placeholder `${NAME}` in a value. Some clients replace such placeholders in their configuration.
 fn placeholder(value: &str) -> Option<&str> {
     let start = value.find("${")?;
     let rest = value.get(start..)?;

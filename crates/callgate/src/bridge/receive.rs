@@ -34,9 +34,9 @@ pub(super) struct Dispatcher {
     background: JoinSet<()>,
     outbox: mpsc::Sender<Numbered>,
     last_number: u64,
-    /// Number of the last one-way message that was sent.
+    /// Number of the last one-way message that has been sent.
     sent: watch::Receiver<u64>,
-    /// Number of the one-way message that must be sent before further requests.
+    /// Number of the one-way message that must have been sent before further requests are sent.
     barrier: u64,
 }
 
@@ -79,7 +79,7 @@ impl Dispatcher {
             let _ = sent.wait_for(|sent| *sent >= last).await;
         };
         let _ = tokio::time::timeout(self.bridge.limits.shutdown, finished).await;
-        // A client that does not read must not delay the end.
+        // A client that does not read must not delay the shutdown.
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.abort_pending()).await;
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Dispatcher {
         }
     }
 
-    /// Responds with an error to each request. Skips ids in flight: the client would mistake the error for the response to
-    /// the other request.
+    /// Responds to each request with an error. Skips an id that is already in flight, because the client would take the error for
+    /// the response to the earlier request.
     async fn reject(&self, ids: &[MessageId], error: &RpcError) {
         let ids: HashSet<&MessageId> =
             ids.iter().filter(|id| !self.bridge.in_flight.has(id)).collect();
@@ -136,7 +136,7 @@ impl Dispatcher {
         };
         if let Err(id) = in_flight.begin(&request.ids, cancel_by) {
             let message = format!("a request with the id {} is in flight", id.as_json());
-            tracing::warn!("{message}, the second one is not sent");
+            tracing::warn!("{message}, not sending the second one");
             return self.reject(&request.ids, &RpcError::new(INVALID_REQUEST, message)).await;
         }
         let ids = request.ids.clone();

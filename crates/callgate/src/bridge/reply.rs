@@ -27,7 +27,7 @@ use crate::mcp::parse::headers::SESSION_ID;
 use crate::mcp::reply::compact::compact;
 use crate::wire::jsonrpc::RpcError;
 
-/// How long a stream may stay open after the response.
+/// Maximum time that a stream may stay open after the response.
 pub(crate) const STREAM_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) struct SentRequest<'a> {
@@ -90,11 +90,11 @@ impl Bridge {
             return Err(refusal.era_failure(&self.http, requested.as_deref()));
         }
         match &refusal.json {
-            // The server does not know where the token comes from.
+            // The bridge's own message is better, because the server does not know where the user set the token.
             Some(_) if refusal.status == StatusCode::UNAUTHORIZED => {
                 Err(refusal.failure(&self.http))
             }
-            // The server's error is more specific.
+            // The server's own error is more specific.
             Some(json) => {
                 if refusal.status == StatusCode::FORBIDDEN {
                     tracing::warn!("{}", refusal.failure(&self.http).message());
@@ -150,14 +150,14 @@ impl Bridge {
             }
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
             let broken = BridgeFailure::new(format!(
-                "the stream of {} ended before the response{why}. The request may have been executed; \
+                "the stream of {} ended before the response arrived{why}. The request may have been executed; \
                  check before you send it again",
                 self.http.endpoint()
             ));
             if let Some(id) = events.reader.last_event_id() {
                 last_event_id = Some(id.to_owned());
             }
-            // The modern era does not resume streams.
+            // Streams of the modern era cannot be resumed.
             let Some(id) = last_event_id.as_deref().filter(|_| sent.request.modern.is_none())
             else {
                 return Err(broken);
@@ -177,7 +177,7 @@ impl Bridge {
             let json = if self.in_flight.are_waiting(&sent.request.ids) {
                 events.next().await?
             } else {
-                // Reads to the end, so that the connection can be reused.
+                // Reads the stream to its end, so that the connection can be reused.
                 tokio::time::timeout(STREAM_GRACE, events.next()).await.unwrap_or(Ok(None))?
             };
             let Some(json) = json else { return Ok(()) };
@@ -209,7 +209,7 @@ impl Bridge {
 
     pub(crate) async fn relay(&self, json: &str, sent: Option<&SentRequest<'_>>) {
         let Some(message) = parse_server_message(json) else {
-            tracing::warn!("ignored data of the server that is not a message");
+            tracing::warn!("ignored data from the server that is not a JSON-RPC message");
             return;
         };
         if message.method.is_some() {
@@ -231,7 +231,7 @@ impl Bridge {
         }
     }
 
-    /// Relays the responses to a batch, each of them once.
+    /// Relays the responses to a batch, each response once.
     async fn relay_batch(&self, json: &str, sent: &SentRequest<'_>) {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
         let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
@@ -256,7 +256,7 @@ impl Bridge {
         }
     }
 
-    /// Relays an error without an id to all requests that wait.
+    /// Relays an error without an id to all requests that still wait for a response.
     async fn relay_error_without_id(&self, error: &RpcError, ids: &[MessageId]) {
         for id in ids {
             if self.in_flight.complete(id) {

@@ -1,4 +1,4 @@
-//! Sends messages to the server, with retries if they are safe.
+//! Sends messages to the server. Retries if a retry is safe.
 
 pub(crate) mod suspend;
 pub(crate) mod client;
@@ -24,13 +24,13 @@ use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::wire::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 use client::{BodyKind, ServerClient};
 
-/// Delay between attempts, doubled each time.
+/// Delay before the first retry. Doubled after each attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of connections that the server accepts and closes, and the delay after each.
+/// Maximum number of times that the server may accept a connection and close it.
 const MAX_BREAKS: usize = 4;
 const BREAK_DELAY: Duration = Duration::from_millis(500);
-/// Time limit of a new connection to a server that was not reached within its time.
+/// Time limit of a new connection after the server could not be reached within the first time limit.
 const LATE_CONNECT: Duration = Duration::from_secs(1);
 const MAX_ERROR_BYTES: usize = 1 << 20;
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,9 +40,9 @@ const MAX_PAGES: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct SendPolicy<'a> {
     pub(crate) ids: &'a [MessageId],
-    /// Set if the message waits for a server that is not running yet.
+    /// Whether the message waits for a server that is not running yet.
     pub(crate) waits_for_server: bool,
-    /// Set if the message may be sent again after the connection closed without a response.
+    /// Whether the message may be sent again if the connection closed without a response.
     pub(crate) is_repeatable: bool,
 }
 
@@ -79,7 +79,7 @@ impl ErrorResponse {
         Self { status, location, wants_tls, json, error }
     }
 
-    /// Returns `true` if the session is unknown to the server. Some servers send 400 instead of 404.
+    /// Returns `true` if the server does not know the session. Some servers send 400 instead of 404.
     pub(crate) fn is_lost_session(&self) -> bool {
         let names_it = |error: &RpcError| error.message.to_ascii_lowercase().contains("session");
         match self.status {
@@ -109,7 +109,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns `true` if only a server without legacy revisions sends this response to `initialize`.
+    /// Returns `true` if this response to `initialize` shows that the server supports no legacy revision.
     pub(crate) fn rejects_era(&self) -> bool {
         [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH]
             .iter()
@@ -129,12 +129,12 @@ impl ErrorResponse {
         requested: Option<&str>,
     ) -> BridgeFailure {
         let offers = match self.supported().as_slice() {
-            [] => "it does not name its revisions, perhaps only 2026-07-28".to_owned(),
+            [] => "it does not list its revisions, perhaps it supports only 2026-07-28".to_owned(),
             versions => format!("it supports {}", versions.join(", ")),
         };
         let failure = BridgeFailure::new(format!(
             "{} does not accept `initialize` of revision {}: HTTP {}; {offers}. The bridge does not translate \
-             between revisions: use a client that supports one of the server's",
+             between revisions: use a client that supports a revision of the server",
             http.endpoint(),
             requested.unwrap_or("unknown"),
             self.status,
@@ -200,7 +200,7 @@ impl Bridge {
         headers
     }
 
-    /// Requests the list of tools with the metadata of a call.
+    /// Reads the list of tools for their schemas, with the metadata of a call.
     async fn learn_schemas(&self, call: &Request) {
         let Some(modern) = &call.modern else { return };
         let CallParams { meta: Some(meta), .. } = call.params().unwrap_or_default() else { return };
@@ -236,12 +236,12 @@ impl Bridge {
         self.read_own_response(response).await
     }
 
-    /// Returns `true` unless all of its requests are cancelled.
+    /// Returns `true` unless all requests of the message are cancelled.
     fn is_wanted(&self, policy: &SendPolicy<'_>) -> bool {
         policy.ids.is_empty() || self.in_flight.are_waiting(policy.ids)
     }
 
-    /// Sends a message. Retries while that is safe, until the time limit.
+    /// Sends a message. Retries within the time limit while a retry is safe.
     pub(crate) async fn post_with_retries(
         &self,
         policy: &SendPolicy<'_>,
@@ -282,9 +282,10 @@ impl Bridge {
             if was_not_sent {
                 self.in_flight.set_sent(policy.ids, false);
             }
-            let why = error.map_or("a proxy responds in its place", |error| &error.message);
+            let why =
+                error.map_or("a proxy responds instead of the server", |error| &error.message);
             self.set_reachable(Err(why.to_owned()));
-            // A port that is forwarded to a server that is not running closes connections too.
+            // If a port is forwarded to a server that is not running, connections are accepted and closed too.
             tokio::time::sleep(if breaks > 0 { BREAK_DELAY } else { delay }).await;
             delay = (delay * 2).min(MAX_DELAY);
         }
@@ -313,7 +314,7 @@ pub(crate) fn modern_headers(version: &str, method: Option<&str>) -> HeaderMap {
     headers
 }
 
-/// Returns `true` for the errors of nginx, Apache and Go about HTTP on a port for HTTPS.
+/// Returns `true` for the error that nginx, Apache or Go sends for plain HTTP on an HTTPS port.
 fn names_https(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     [
@@ -325,12 +326,12 @@ fn names_https(body: &str) -> bool {
     .any(|phrase| body.contains(phrase))
 }
 
-/// Returns `true` if a proxy timed out. The server may still be running the request.
+/// Returns `true` if a proxy timed out. The server may still be processing the request.
 fn is_time_out(sent: &Result<Response<Incoming>, SendError>) -> bool {
     sent.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
 }
 
-/// Returns `true` if the response may be from an MCP server that accepted the credential.
+/// Returns `true` if the response may come from an MCP server that accepted the credential.
 fn is_mcp_status(status: StatusCode) -> bool {
     !matches!(status.as_u16(), 401 | 403..=405 | 501)
 }

@@ -17,11 +17,11 @@ use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSession {
     pub(crate) generation: u64,
-    /// `None` for a stateless server.
+    /// Session id; `None` for a stateless server.
     pub(crate) id: Option<HeaderValue>,
     version: Box<str>,
     initialize: Bytes,
-    /// Set after the server accepted `notifications/initialized`.
+    /// Whether the server has accepted `notifications/initialized`.
     pub(crate) is_ready: bool,
 }
 
@@ -83,7 +83,7 @@ fn version_of(result: &RawValue) -> Option<Box<str>> {
 }
 
 impl Bridge {
-    /// Opens a new session. Requests that lost the same session share it.
+    /// Opens a new session. Requests that lost the same session share the new one.
     pub(crate) async fn reopen_session(&self, lost: &OpenSession) -> Result<(), BridgeFailure> {
         let _guard = self.session.renewing.lock().await;
         if self.session.live().is_none_or(|live| live.generation != lost.generation) {
@@ -92,7 +92,7 @@ impl Bridge {
         let (id, version) = self.initialize(lost).await?;
         if version != lost.version {
             return Err(BridgeFailure::new(format!(
-                "the session at {} is lost, and a new one would have revision {version} instead of {}. \
+                "the session at {} is lost, and a new session would use revision {version} instead of {}. \
                  Restart the connection in your client",
                 self.http.endpoint(),
                 lost.version
@@ -124,7 +124,7 @@ impl Bridge {
         if !response.status().is_success() {
             let refusal = ErrorResponse::read(response, &self.http).await;
             return Err(BridgeFailure::new(format!(
-                "the session at {} is lost, and the server does not open a new one: {}",
+                "the session at {} is lost, and the server did not open a new session: {}",
                 self.http.endpoint(),
                 refusal.message(&self.http)
             )));

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// TCP keep-alive detects peers that are gone without closing the connection.
+/// Interval of TCP keep-alive, which detects peers that disappeared without closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;
@@ -36,7 +36,7 @@ pub(crate) struct Connector {
 enum Transport {
     /// TCP, with TLS if the URL is `https`.
     Net(HttpsConnector<HttpConnector>),
-    /// A Unix socket; the URL is ignored.
+    /// A Unix socket. The host of the URL is ignored.
     #[cfg(all(unix, feature = "forward"))]
     Unix(Arc<Path>),
 }
@@ -48,7 +48,7 @@ impl Connector {
         Self { transport: Transport::Net(net), time_limit }
     }
 
-    /// HTTP/1.1 over TCP, or HTTP/2 if TLS negotiates it.
+    /// Returns a connector for HTTP/1.1 over TCP, or HTTP/2 if TLS negotiates it.
     #[cfg(feature = "forward")]
     pub(crate) fn with_http2(tls: &ClientConfig, time_limit: Duration) -> Self {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
@@ -66,7 +66,7 @@ fn tcp(time_limit: Duration) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // The limit for all addresses of a name together.
+    // The limit applies to all addresses of a host name together.
     tcp.set_connect_timeout(Some(time_limit));
     tcp.set_keepalive(Some(KEEP_ALIVE));
     tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
@@ -121,8 +121,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 #[derive(Debug, Clone, Default)]
 struct ResponseBytes(Arc<AtomicBool>);
 
-/// Returns `true` if bytes of the response may have arrived. Bytes over HTTP/2 can belong to any request and do not
-/// count.
+/// Returns `true` if bytes of the response may have arrived. Over HTTP/2, bytes can belong to any request, so they do
+/// not count.
 pub(super) fn has_response_bytes(connected: &Connected) -> bool {
     let mut extras = http::Extensions::new();
     connected.get_extras(&mut extras);
@@ -131,9 +131,9 @@ pub(super) fn has_response_bytes(connected: &Connected) -> bool {
         && received.is_none_or(|received| received.0.load(Ordering::Acquire))
 }
 
-/// A connection that records whether bytes were read since the last write.
+/// A connection that records whether bytes have been read since the last write.
 ///
-/// A request may be retried only if no byte of its response arrived, which hyper's error does not report.
+/// A request may be retried only if no byte of its response arrived. hyper's error does not report this.
 pub(crate) struct Stream {
     io: Box<dyn Io>,
     is_http2: bool,

@@ -11,20 +11,20 @@ use thiserror::Error;
 #[cfg_attr(not(feature = "bridge"), expect(unreachable_pub, reason = "public for the bridge"))]
 pub struct Endpoint(Uri);
 
-/// Error of parsing an [`Endpoint`]. Does not show the URL, which may hold a secret.
+/// Error of parsing an [`Endpoint`]. Does not show the URL, which may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EndpointError {
-    /// Not `http://…` or `https://…`.
+    /// The text is not a URL with `http://` or `https://`.
     #[error("expected a URL such as `http://localhost:8080/` or `https://example.com/mcp`")]
     NotAUrl,
-    /// A user and a password.
+    /// The URL contains a user name or a password.
     #[error("the URL must not contain a user name or a password")]
     UserInfo,
-    /// Not a valid port. Without this check, the token would go to another port.
+    /// The port is not valid. Without this check, the token would be sent to another port.
     #[error("the port must be a number from 1 to 65535")]
     Port,
-    /// A fragment, which is not sent to servers.
-    #[error("remove the fragment (`#…`), which is not sent to servers")]
+    /// The URL contains a fragment, which is not sent to a server.
+    #[error("the URL must not contain a fragment (`#…`), which is not sent to a server")]
     Fragment,
 }
 
@@ -37,7 +37,7 @@ impl Endpoint {
         self.0.scheme() == Some(&uri::Scheme::HTTPS)
     }
 
-    /// Returns `true` if the URL has a query, which may hold a key.
+    /// Returns `true` if the URL has a query, which may contain a key.
     #[cfg(feature = "bridge")]
     pub fn has_query(&self) -> bool {
         self.0.query().is_some_and(|query| !query.is_empty())
@@ -66,13 +66,13 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Returns `true` for an empty string and for `:` with a valid port.
+/// Returns `true` for the empty string, and for `:` followed by a valid port.
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse().is_ok_and(|port: u16| port > 0)
 }
 
-/// Omits the query, which may hold a key.
+/// Omits the query, which may contain a key.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.0.scheme_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The error of a request without a response.
+//! Error of a request that got no response.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use hyper_util::client::legacy;
 #[derive(Debug, Clone)]
 pub(crate) struct SendError {
     pub(crate) kind: SendErrorKind,
-    /// Short description without data of the request.
+    /// Short description, without data of the request.
     pub(crate) message: String,
 }
 
@@ -76,7 +76,7 @@ impl SendError {
         Self::new(kind, describe(found))
     }
 
-    /// Returns `true` if the server cannot have read the request.
+    /// Returns `true` if the server cannot have received the request.
     pub(crate) fn was_not_sent(&self) -> bool {
         use SendErrorKind::{ClosedInHandshake, ConnectTimeout, NotSent};
         matches!(self.kind, NotSent | ConnectTimeout | ClosedInHandshake)
@@ -96,8 +96,8 @@ impl SendError {
     }
 }
 
-const AUTHORITY_AS_SERVER: &str = "its certificate is an authority's (CA:TRUE), not a server's. Create one without CA:TRUE, \
-     or let the authority sign one for the server";
+const AUTHORITY_AS_SERVER: &str = "its certificate is that of an authority (CA:TRUE), not of a server. Create a certificate without \
+    CA:TRUE, or let the authority sign a certificate for the server";
 
 /// Returns `true` if the peer closed a connection that it had accepted.
 fn is_end(error: &io::Error) -> bool {
@@ -105,7 +105,7 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Describes an error by its innermost cause, which is the most specific.
+/// Describes an error by its innermost cause, which is the most specific one.
 pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     let cause = causes(error).last().unwrap_or(error);
     match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -120,7 +120,7 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
 
 pub(crate) const TIMED_OUT: &str = "no response from the host (timed out)";
 
-/// Returns an error and its causes. An I/O error does not return the TLS error inside it as `source`.
+/// Returns an error and its causes. An I/O error can contain a TLS error that `source` does not return.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&cause| {
         match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

@@ -22,8 +22,8 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, C
     found.ok().filter(|found| !found.is_empty()).ok_or(CertificateError)
 }
 
-/// Returns a configuration that trusts the system's certificate authorities and `further` ones. Loads them only if
-/// the endpoint is `https`.
+/// Returns a configuration that trusts the system's certificate authorities and the `further` ones. Loads certificates
+/// only if the endpoint is `https`.
 pub(crate) fn client_config(
     endpoint: Option<&Endpoint>,
     further: &[CertificateDer<'static>],
@@ -34,7 +34,9 @@ pub(crate) fn client_config(
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         roots.add_parsable_certificates(further.iter().cloned());
         if roots.is_empty() {
-            tracing::warn!("no trusted certificates found on this system; set some with {hint}");
+            tracing::warn!(
+                "no trusted certificates found on this system; name trusted certificates with {hint}"
+            );
         }
     }
     let provider = rustls::crypto::ring::default_provider();

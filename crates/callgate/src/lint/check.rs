@@ -16,28 +16,28 @@ pub(super) const FIRST_PAGE_ONLY: &str = "Gemini CLI, Cline, Continue, google-ad
 /// Maximum number of names in a message.
 const MAX_NAMED: usize = 5;
 
-/// A check for something that clients reject. `Display` prints what is rejected.
+/// A check for something that some clients reject. `Display` describes what they reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Check {
-    /// Tool names other than 1 to 64 letters, digits, `_` and `-`.
-    #[error("tool names other than 1 to 64 letters, digits, `_` and `-`")]
+    /// Tool names that are not 1 to 64 letters, digits, `_` and `-`.
+    #[error("tool names that are not 1 to 64 letters, digits, `_` and `-`")]
     NameForm,
     /// Tool names that begin with a digit or `-`.
     #[error("tool names that do not begin with a letter or `_`")]
     NameStart,
-    /// Length of server name and tool name together.
+    /// Maximum length of the server name and the tool name together.
     #[error(
-        "names of server and tool of over {most} characters together{own}",
-        own = if *around == 0 { String::new() } else { format!(", including {around} that it adds") }
+        "a server name and a tool name with over {most} characters together{own}",
+        own = if *around == 0 { String::new() } else { format!(", including {around} that the client adds") }
     )]
     NameLength {
-        /// Number of characters that the client adds.
+        /// Number of characters that the client adds to the two names.
         around: usize,
         /// Maximum length.
         most: usize,
     },
-    /// Parameter names other than 1 to 64 letters, digits, `_`, `.` and `-`.
-    #[error("names of parameters other than 1 to 64 letters, digits, `_`, `.` and `-`")]
+    /// Parameter names that are not 1 to 64 letters, digits, `_`, `.` and `-`.
+    #[error("names of parameters that are not 1 to 64 letters, digits, `_`, `.` and `-`")]
     PropertyNames,
     /// Keywords at the root of the input schema.
     #[error("`{keywords}` at the root of an input schema", keywords = .0.join("`, `"))]
@@ -49,13 +49,13 @@ pub enum Check {
     #[error("an array without `items`")]
     Items,
     /// Lists of types, and parameters without a type.
-    #[error("a list in `type`, and parameters without a type")]
+    #[error("a list of types in `type`, and parameters without a type")]
     SingleTypes,
     /// A `$ref`.
     #[error("`$ref`")]
     References,
-    /// Values of `enum` other than strings.
-    #[error("an `enum` of values other than strings")]
+    /// Values of `enum` that are not strings.
+    #[error("an `enum` with values that are not strings")]
     TextEnums,
     /// Schemas that are not JSON Schema 2020-12.
     #[error("schemas that are not JSON Schema 2020-12")]
@@ -71,13 +71,13 @@ pub enum Check {
     ListTokens(usize),
 }
 
-/// The checked parts of a tool.
+/// The parts of a tool that are checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LintedTool<'a> {
     pub(super) name: &'a str,
     pub(super) description: &'a str,
     pub(super) schema: &'a Value,
-    /// Name of the server in the client's configuration.
+    /// Name that the client's configuration gives the server.
     pub(super) server: &'a str,
 }
 
@@ -125,12 +125,12 @@ impl Check {
             Self::SingleTypes => single_types(tool.schema),
             Self::References => report_matches(
                 tool.schema,
-                "a `$ref`, which some versions drop or refuse; if it is recursive, consider a flat form",
+                "a `$ref`, which some versions drop or refuse; if the schema is recursive, consider a flat one",
                 |map| map.contains_key("$ref"),
             ),
             Self::TextEnums => report_matches(
                 tool.schema,
-                "an `enum` of values other than strings, which some versions refuse",
+                "an `enum` with values that are not strings, which some versions refuse",
                 |map| {
                     let values = map.get("enum").and_then(Value::as_array);
                     values.is_some_and(|values| !values.iter().all(Value::is_string))
@@ -158,7 +158,9 @@ impl Check {
         let LintedTool { name, server, .. } = tool;
         match self {
             Self::NameForm => ToolName::parse((*name).to_owned()).is_none().then(|| {
-                format!("the name `{name}` is not up to 64 letters, digits, `_` and `-`; change it")
+                format!(
+                    "the name `{name}` must have at most 64 letters, digits, `_` and `-`; change it"
+                )
             }),
             Self::NameStart => {
                 let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -170,8 +172,8 @@ impl Check {
                 let length = around + server.chars().count() + name.chars().count();
                 (length > most).then(|| {
                     format!(
-                        "with the server name `{server}`, the name has {length} characters, and {most} is \
-                         the limit; make one of them shorter"
+                        "together with the server name `{server}`, the tool name has {length} characters, and the limit is \
+                         {most}; shorten one of the names"
                     )
                 })
             }
@@ -183,13 +185,13 @@ impl Check {
     pub(super) fn check_list(self, totals: &Totals) -> Option<String> {
         match self {
             Self::ToolCount(most) if totals.tools > most => Some(format!(
-                "{} tools, and the limit for all servers together is {most}; let callers see only what \
-                 they need",
+                "{} tools, and the limit for all servers together is {most}; let callers see only the \
+                 tools that they need",
                 totals.tools
             )),
             Self::ListTokens(most) if totals.tokens > most => Some(format!(
-                "about {} tokens for all tools, and the client warns above {most}; let callers see only what they \
-                 need",
+                "about {} tokens for all tools, and the client warns above {most}; let callers see only the tools \
+                 that they need",
                 totals.tokens
             )),
             _ => None,
@@ -201,12 +203,12 @@ fn property_names(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let unportable: Vec<&str> =
         properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
-    let message_text = "not up to 64 letters, digits, `_`, `.` and `-`; rename";
+    let message_text = "must have at most 64 letters, digits, `_`, `.` and `-`; rename them";
     (!unportable.is_empty())
         .then(|| format!("parameters named {}: {message_text}", named(&unportable)))
 }
 
-/// Reports `what` with the parameters whose schemas match.
+/// Reports `what`, with the names of the parameters whose schemas match.
 pub(super) fn report_matches(
     schema: &Value,
     what: &str,
@@ -243,16 +245,16 @@ pub(super) fn named(names: &[&str]) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-/// Finds lists of types, and parameters without a type, that could not be rewritten.
+/// Finds lists of types and parameters without a type in the schema that clients receive.
 fn single_types(schema: &Value) -> Option<String> {
     let mut untyped = Vec::new();
     for_each_schema(schema, &mut |map| {
-        // Conditions such as `if` have properties without a type, which clients do not convert.
+        // A condition such as `if` has properties without a type. Clients do not convert those.
         if map.contains_key("type") {
             untyped.extend(untyped_properties(map));
         }
     });
-    let advice = "with which some frameworks fail to load the tool, or all tools";
+    let advice = "so some frameworks fail to load the tool, or all tools";
     if untyped.is_empty() {
         let problem = format!("a list in `type`, {advice}; use `anyOf`");
         return report_matches(schema, &problem, has_type_list);

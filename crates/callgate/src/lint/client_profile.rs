@@ -1,6 +1,6 @@
 //! Known limitations of MCP clients.
 //!
-//! Each rule refers to a public report. A limitation that newer versions of a client no longer have is a
+//! Each rule refers to a public report. If newer versions of a client no longer have a limitation, its level is
 //! warning.
 
 use super::Level;
@@ -11,7 +11,7 @@ use super::check::Check;
 pub struct ClientProfile {
     /// Name on the command line.
     pub name: &'static str,
-    /// The clients.
+    /// Names of the clients.
     pub title: &'static str,
     /// Limitations.
     pub rules: &'static [Rule],
@@ -24,7 +24,7 @@ pub struct Rule {
     pub check: Check,
     /// Severity.
     pub level: Level,
-    /// Issues in public repositories that report it.
+    /// Issues in public repositories that report the limitation.
     pub seen: &'static str,
 }
 
@@ -80,7 +80,7 @@ const OPENAI: ClientProfile = ClientProfile {
         error(Check::Items, "streamnative/streamnative-mcp-server#26, PrefectHQ/fastmcp#2464"),
         error(Check::ToolCount(128), "zed-industries/zed#32946"),
         warning(Check::References, "openai/codex#3152"),
-        // OpenAI has removed this limit (run-llama/llama_index#18784), others have not.
+        // OpenAI has removed this limit (run-llama/llama_index#18784); other providers have not.
         warning(Check::DescriptionLength(1024), "getsentry/sentry-mcp#106, higebu/3gpp-mcp#238"),
     ],
 };
@@ -91,7 +91,7 @@ const GEMINI: ClientProfile = ClientProfile {
     rules: &[
         error(Check::NameStart, "wonderwhy-er/DesktopCommanderMCP#79"),
         error(Check::Items, "DEEIX-AI/DEEIX-Chat#546"),
-        // Newer versions of the API support `$ref`; many clients use the older form.
+        // Newer versions of the API support `$ref`, but many clients use an older version.
         warning(
             Check::References,
             "google-gemini/gemini-cli#13326, pydantic/pydantic-ai#1598, zendev-sh/goai#39",
@@ -108,7 +108,7 @@ const CURSOR: ClientProfile = ClientProfile {
             Check::NameLength { around: 0, most: 59 },
             "ComposioHQ/composio#2788, PostHog/posthog#51483",
         ),
-        // For all servers together; later versions allow 80.
+        // The limit applies to all servers together. Later versions of the client allow 80.
         warning(Check::ToolCount(40), "bun913/mcp-testrail#6, Snowflake-Labs/mcp#77"),
     ],
 };
@@ -135,7 +135,7 @@ const FRAMEWORKS: ClientProfile = ClientProfile {
             Check::SingleTypes,
             "crewAIInc/crewAI#7280, NVIDIA/NeMo-Agent-Toolkit#371, hideya/langchain-mcp-tools-py#14",
         ),
-        // LlamaIndex loses all tools of the server with a recursive one.
+        // LlamaIndex loses all tools of a server if one of them has a recursive schema.
         warning(Check::References, "OpenHands/software-agent-sdk#1955, crewAIInc/crewAI#5478"),
     ],
 };

@@ -1,11 +1,11 @@
-//! Examples of parameters that the schema of the same tool refuses.
+//! Finds examples of parameters that do not match the schema of their own tool.
 
 use serde_json::{Map, Value};
 
 use crate::model::schema::validator::compile;
 
-/// Returns the parameters of `advertised` with an example that `check` refuses. Both are schemas of all
-/// arguments; they may be the same.
+/// Returns the parameters of `advertised` that have an example which `check` refuses. Both are schemas of all
+/// arguments, and may be the same schema.
 pub fn refused_examples<'a>(check: &Value, advertised: &'a Value) -> Vec<&'a str> {
     let properties = advertised.get("properties").and_then(Value::as_object).into_iter().flatten();
     let mut examples = properties
@@ -14,7 +14,7 @@ pub fn refused_examples<'a>(check: &Value, advertised: &'a Value) -> Vec<&'a str
     if examples.peek().is_none() {
         return Vec::new();
     }
-    // Each example is checked on its own.
+    // Each example is checked without the other parameters.
     let mut alone = check.clone();
     if let Value::Object(members) = &mut alone {
         members.shift_remove("required");

@@ -16,13 +16,13 @@ use crate::model::tool::is_portable;
 use crate::wire::invisible::invisible_characters;
 use crate::wire::percent;
 
-/// Maximum number of tokens of a tool without a warning.
+/// Number of tokens of a tool above which a warning is reported.
 const LARGE_TOOL: usize = 5_000;
 
-/// Maximum nesting depth without a note.
+/// Nesting depth of a schema above which a note is reported.
 const MAX_DEPTH: usize = 10;
 
-/// Maximum number of places in a message.
+/// Maximum number of places that a message lists.
 const MAX_PLACES: usize = 5;
 
 /// Converts findings of the catalog to problems.
@@ -33,7 +33,7 @@ pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = P
     })
 }
 
-/// Returns severity and code of a finding; `None` if another check reports it in more detail.
+/// Returns the severity and the code of a finding, or `None` if another check reports the finding in more detail.
 fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
     Some(match finding {
         Finding::LongToolName(_) | Finding::UnportableProperty(_) => return None,
@@ -63,7 +63,7 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
     };
     report_if(Level::Error, "lost-reference", unresolved_references(tool.schema));
     let is_empty = tool.description.trim().is_empty();
-    let message_text = "no description, but models choose tools by their descriptions; write one";
+    let message_text = "no description; models choose tools by their descriptions, so write one";
     report_if(Level::Warning, "no-description", is_empty.then(|| message_text.to_owned()));
     let weight = tokens(size);
     let message_text = format!("about {weight} tokens; remove unneeded parameters");
@@ -91,15 +91,15 @@ pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
         return None;
     };
     let message = format!(
-        "{what}; {FIRST_PAGE_ONLY} read only the first page, Qwen Code and google-genai up to 100 tools; let \
-         callers see only what they need"
+        "{what}; {FIRST_PAGE_ONLY} read only the first page, Qwen Code and google-genai up to 100 tools; let callers see only \
+         the tools that they need"
     );
     let (level, code, clients) = (Level::Error, "first-page", Vec::new());
     Some(Problem { method: None, level, code, clients, message })
 }
 
-/// Finds a call that the schema allows and that cannot be sent, because it leaves a gap between parameters by
-/// position.
+/// Finds a call that the schema allows but that cannot be sent by position, because an absent parameter would leave a
+/// gap.
 pub(super) fn unsendable(
     catalog: &Catalog,
     entry: &Entry,
@@ -131,7 +131,7 @@ pub(super) fn invisible(id: &str, tool: &Value) -> Option<Problem> {
         more => format!(" and {more} more places"),
     };
     let message = format!(
-        "invisible characters, with which models read what people do not see: {}{more}; remove them",
+        "invisible characters, which models read but people do not see: {}{more}; remove them",
         shown.join(", ")
     );
     (!found.is_empty()).then(|| problem(id, Level::Error, "invisible-character", message))
@@ -149,7 +149,7 @@ fn unresolved_references(schema: &Value) -> Option<String> {
             Some(pointer) if pointer.starts_with('/') => {
                 percent::decoded(pointer).is_some_and(|pointer| schema.pointer(&pointer).is_some())
             }
-            // The root or an anchor.
+            // A reference to the root or to an anchor.
             Some(_) => true,
             None => false,
         };
@@ -179,8 +179,7 @@ fn nested_names(schema: &Value) -> Option<String> {
         is_root = false;
     });
     let unportable: Vec<&str> = unportable.into_iter().collect();
-    let message_text =
-        "not up to 64 letters, digits, `_`, `.` and `-`; some clients may reject that";
+    let message_text = "must have at most 64 letters, digits, `_`, `.` and `-`, or some clients may reject the tool";
     (!unportable.is_empty())
         .then(|| format!("properties named {}: {message_text}", named(&unportable)))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::wire::invisible::{escape_invisible, invisible_characters};
 
-/// Returns the places in a tool that have invisible characters, each with the first one.
+/// Returns the places in a tool that have invisible characters, each with its first such character.
 pub(super) fn find_in(tool: &Value) -> Vec<(String, char)> {
     let mut found = Vec::new();
     collect(tool, &mut String::new(), &mut found);

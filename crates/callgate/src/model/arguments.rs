@@ -27,17 +27,17 @@ use crate::wire::strict_json;
 
 pub use problem::ArgumentsError;
 
-/// Maximum number of compiled schemas; one takes about 4 KiB.
+/// Maximum number of compiled schemas. Each takes about 4 KiB.
 const MAX_PLANS: u64 = 10_000;
 /// Maximum size of arguments whose errors are reported in detail, in bytes.
 const MAX_EXPLAINED: usize = 16 * 1024;
-/// Maximum number of values in the arguments times subschemas for which errors are reported in detail. The
-/// validator collects the errors of every branch of a union before it returns the first, so that a small
-/// call could take minutes and gigabytes. Finding out that arguments are invalid is much faster.
+/// Maximum product of the number of values in the arguments and the number of subschemas, for which errors are reported in
+/// detail. The validator collects the errors of every branch of a union before it returns the first one, so a small call could
+/// take minutes and gigabytes. Without details, the check is much faster.
 const MAX_ERRORS: usize = 20_000;
 
-/// Maximum size of the definitions that are copied for the validators of all parameters, in bytes. Beyond it,
-/// errors do not name the parameter.
+/// Maximum total size, in bytes, of the definitions that are copied into the validators of single parameters. If the total is
+/// larger, errors do not name the parameter.
 const MAX_COPIED: usize = 16 << 20;
 
 /// How parameters are sent to an upstream.
@@ -50,7 +50,7 @@ pub enum ParamStyle {
     /// By position, as an array in the order of the signature.
     #[serde(rename = "position", alias = "positional")]
     Positional,
-    /// By position, or by name if that would leave a gap.
+    /// By position. If an absent parameter would leave a gap, by name instead.
     #[serde(rename = "either")]
     Either,
     /// By position, with null for an absent parameter before a given one.
@@ -62,8 +62,8 @@ impl ParamStyle {
     /// All styles.
     pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
 
-    /// Returns the style of a method: its own, or that of its upstream. A method with [`Self::Either`] also
-    /// has the style of its upstream, because its service accepts all styles.
+    /// Returns the method's own style, or the style of its upstream if the method has none. The style of the upstream also
+    /// applies to [`Self::Either`], because such a service accepts all styles.
     pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
         match method {
             None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
@@ -110,10 +110,10 @@ type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
-    /// Whether `validator` accepts all arguments.
+    /// Whether the method accepts all arguments without a check.
     is_unchecked: bool,
     schema: Value,
-    /// Number of subschemas; `None` if one refers to another.
+    /// Number of subschemas; `None` if the schema has references.
     subschemas: Option<usize>,
     /// One validator per parameter, compiled on first use.
     property_validators: OnceLock<Vec<(String, jsonschema::Validator)>>,
@@ -121,12 +121,12 @@ pub(crate) struct CompiledInput {
 
 #[derive(Debug)]
 struct CompiledParam {
-    /// Advertised name.
+    /// Name that clients see.
     name: String,
-    /// Name that the method itself uses.
+    /// Name that the upstream expects.
     wire: String,
     default: Option<Box<str>>,
-    /// `"name":default` with the method's own name.
+    /// The default as a JSON member, `"name":default`, with the name that the upstream expects.
     default_member: Option<Box<str>>,
     /// Whether the items of the array are separate parameters when sent by position.
     is_rest: bool,
@@ -150,8 +150,7 @@ fn member(name: &str, value: &str) -> String {
     format!("{}:{value}", Value::from(name))
 }
 
-/// Weak reference from a catalog entry to its compiled schema, which saves a cache lookup by the whole
-/// schema.
+/// Weak reference from a catalog entry to its compiled schema. Saves a lookup in the cache, whose key is the whole schema.
 #[derive(Debug, Default)]
 pub(crate) struct CachedInput(ArcSwapWeak<CompiledInput>);
 
@@ -174,7 +173,7 @@ impl Default for InputCache {
 }
 
 impl InputCache {
-    /// Returns the compiled check schema. `cached` is the entry's reference to it.
+    /// Returns the compiled check schema of a catalog entry, and stores it in the entry's `cached` reference.
     pub(crate) fn get(
         &self,
         cached: &CachedInput,
@@ -227,8 +226,8 @@ impl CompiledInput {
         })
     }
 
-    /// Checks the arguments and returns the upstream's `params`. Borrows the input if nothing has to be
-    /// added, reordered or renamed.
+    /// Checks the arguments and returns the `params` for the upstream. Borrows `raw` if no argument has to be added, reordered or
+    /// renamed.
     pub(crate) fn params<'a>(
         &self,
         raw: Option<&'a RawValue>,
@@ -268,7 +267,7 @@ impl CompiledInput {
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
 
-    /// Fast path for valid arguments that need at most defaults: parses them only once.
+    /// Fast path for valid arguments to which at most defaults are added. Parses the arguments only once.
     fn params_as_given<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
         let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
         let is_renamed = |param: &CompiledParam| {
@@ -299,7 +298,7 @@ impl CompiledInput {
         !self.is_required(name) && self.allows_null(name) == Some(false)
     }
 
-    /// Returns whether a parameter allows `null`; `None` if it has no separate validator.
+    /// Returns whether a parameter allows `null`, or `None` if the parameter has no validator of its own.
     fn allows_null(&self, name: &str) -> Option<bool> {
         let mut validators = self.property_validators().iter();
         let (_, validator) = validators.find(|(known, _)| known == name)?;
@@ -315,7 +314,7 @@ impl CompiledInput {
         self.property_validators.get_or_init(|| self.compile_properties())
     }
 
-    /// Converts an array whose last items belong to a rest parameter to an object.
+    /// Converts positional arguments to an object. The items after the last ordinary parameter become the rest parameter.
     fn gather_rest(&self, raw: &RawValue) -> Option<Box<RawValue>> {
         let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
         let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
@@ -391,7 +390,7 @@ impl CompiledInput {
         Some(problem::unknown(unknown, &self.params, &|name| given.clone().any(|it| it == name)))
     }
 
-    /// Lists invalid arguments. Checks each argument once.
+    /// Lists invalid arguments without the reasons. Checks each argument once.
     fn explain_briefly(&self, object: &Value) -> ArgumentsError {
         let required = self.schema.get("required").and_then(Value::as_array);
         let missing = required.into_iter().flatten().filter_map(Value::as_str);
@@ -484,8 +483,8 @@ impl CompiledInput {
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
-    /// Returns an argument that cannot be sent by position without an optional argument before it, and that
-    /// optional argument.
+    /// Returns two parameters: one that cannot be sent by position while an optional parameter before it is absent, and this
+    /// optional parameter. Returns `None` if there is no such pair.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {
             self.is_required(&param.name)
@@ -499,7 +498,7 @@ impl CompiledInput {
 
 /// Reason why arguments cannot be sent by position.
 enum PositionalError<'a> {
-    /// An absent parameter before a given one has no value.
+    /// A parameter before a given one is absent and has no default.
     Gap(&'a CompiledParam),
     /// An argument is not declared.
     Undeclared,
@@ -511,7 +510,7 @@ fn subschemas(schema: &Value) -> Option<usize> {
     references(schema).is_empty().then_some(subschemas)
 }
 
-/// Returns the number of values in a value.
+/// Returns the number of JSON values in `value`: the value itself and all nested values.
 fn count(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),

@@ -1,4 +1,4 @@
-//! Warnings about methods that are served nevertheless.
+//! Warnings about methods. A method with warnings is served nevertheless.
 
 use thiserror::Error;
 
@@ -9,20 +9,26 @@ use crate::model::type_expr::ClassName;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Finding {
     /// The method is declared neither read-only nor destructive.
-    #[error("neither read-only nor destructive, so shown as destructive; declare one")]
+    #[error(
+        "declared neither read-only nor destructive, so clients see it as destructive; declare one of the two"
+    )]
     MissingSafety,
-    /// The safety is guessed.
-    #[error("the safety is guessed, so a failed call is never repeated; declare it")]
+    /// Whether calls have side effects was guessed, for example from the name.
+    #[error(
+        "the safety is guessed, so a failed call is never repeated; declare the method read-only or destructive"
+    )]
     GuessedSafety,
     /// The annotations contradict the declared safety, or each other.
-    #[error("the annotations contradict the safety, which takes precedence; remove them")]
+    #[error(
+        "the annotations contradict the declared safety, which is used instead; remove the annotations"
+    )]
     SafetyConflict,
     /// A class is not defined.
     #[error(
         "class `{0}` is not defined, so it is shown as an object with any properties; define it"
     )]
     UndefinedClass(ClassName),
-    /// A parameter is renamed, because clients reject its name.
+    /// A parameter is renamed for clients, because they reject its name.
     #[error("parameter `{from}` is shown as `{to}`, since clients refuse the name")]
     RenamedParam {
         /// The method's own name.
@@ -35,7 +41,7 @@ pub enum Finding {
     DefaultMismatch(String),
     /// Clients may reject the name of a nested property.
     #[error(
-        "the property `{0}` is not up to 64 letters, digits, `_`, `.` and `-`, so some clients may \
+        "the property name `{0}` must have at most 64 letters, digits, `_`, `.` and `-`, or some clients \
          refuse it"
     )]
     UnportableProperty(String),
@@ -50,7 +56,7 @@ pub enum Finding {
         "unions at the root of the input schema are checked but not shown, since clients refuse them"
     )]
     HiddenRootUnion,
-    /// The id is a reserved path of the REST endpoint.
+    /// The id is a reserved path of the REST endpoint, so the method has no URL there.
     #[error("the id is a reserved path of the REST endpoint, so the tool has no URL")]
     ReservedId,
     /// The tool name is longer than some clients allow.
@@ -58,11 +64,11 @@ pub enum Finding {
     LongToolName(usize),
     /// The tool name ends with a hash, because another method has the same name without it.
     #[error(
-        "the tool name ends with a hash since another method has the same name; who sees this tool can tell \
-         that the other exists, so set `tool_name`"
+        "the tool name ends with a hash, because another method has the same name; a client that sees this \
+         tool can tell that the other method exists, so set `tool_name`"
     )]
     NameCollision,
-    /// The method names no section, and such methods are refused.
+    /// The method names no section, and the setting `open_methods` refuses methods without a section.
     #[error(
         "the method names no section, and `open_methods` is `refuse`, so nobody may call it; add a section"
     )]

@@ -40,7 +40,7 @@ pub struct Method {
     pub(crate) input: Input,
     pub(crate) output: Option<ValueType>,
     pub(crate) safety: Option<Safety>,
-    /// Whether the safety is guessed.
+    /// Whether `safety` is a guess.
     pub(crate) safety_is_guess: bool,
     pub(crate) annotations: Map<String, Value>,
     pub(crate) requirement: Requirement,
@@ -68,11 +68,11 @@ pub enum Safety {
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
     Params(Vec<Param>),
-    /// A schema for all arguments, and the advertised schema if it differs.
+    /// A schema for all arguments. If clients see a different schema, it is in `advertised`.
     Schema {
         check: Value,
         advertised: Option<Value>,
-        /// Whether the advertised schema must not be changed.
+        /// Whether clients must see the schema unchanged.
         is_exact: bool,
     },
 }
@@ -96,11 +96,13 @@ pub(crate) enum ValueType {
     Schema(Value),
 }
 
-/// Why a definition is invalid. The method is not served; other methods are.
+/// Reason why a definition is invalid. A method with an invalid definition is not served.
 #[derive(Debug, Error)]
 pub enum DefinitionError {
     /// The id is not valid.
-    #[error("the id `{0}` is not 1 to 255 characters without control characters or outer space")]
+    #[error(
+        "the id `{0}` must have 1 to 255 characters, without control characters and without spaces at its ends"
+    )]
     Id(String),
     /// A type expression is not valid.
     #[error(transparent)]
@@ -115,7 +117,7 @@ pub enum DefinitionError {
     #[error("two fields are named `{0}`")]
     DuplicateField(String),
     /// The name of a parameter or field is not valid.
-    #[error("`{0}` is not a name for a parameter or a field")]
+    #[error("`{0}` is not a valid name for a parameter or a field")]
     ParamName(String),
     /// The value is not a JSON Schema.
     #[error("expected a JSON Schema (an object), found `{0}`")]
@@ -131,8 +133,8 @@ pub enum DefinitionError {
     SchemaTooDeep,
     /// The classes of the parameters or of the result are too large together.
     #[error(
-        "the classes of its parameters or its result have more than {0} bytes in the schema; shorten their \
-         descriptions"
+        "the classes of the parameters or of the result take more than {0} bytes in the schema; shorten \
+         the descriptions of these classes"
     )]
     ClassesTooLarge(usize),
     /// The tool is larger than 4 GiB.
@@ -143,7 +145,7 @@ pub enum DefinitionError {
     Header(String),
     /// A `$ref` cannot be resolved.
     #[error(
-        "`$ref` to `{0}`, which is neither in the schema's `$defs` nor a class of the registry"
+        "`$ref` refers to `{0}`, which is neither in the schema's `$defs` nor a class of the registry"
     )]
     Reference(String),
     /// The tool name is invalid or already used.
@@ -160,7 +162,7 @@ pub enum DefinitionError {
     Value {
         /// Where the value was found, such as a column.
         place: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -169,7 +171,7 @@ pub enum DefinitionError {
 #[derive(Debug, Error)]
 #[error("method `{id}`: {reason}")]
 pub struct InvalidMethod {
-    /// Id of the method, as far as it could be read.
+    /// Id of the method, or the part of it that could be read.
     pub id: String,
     /// Why the definition is invalid.
     #[source]
@@ -248,8 +250,8 @@ impl Method {
         Ok(self)
     }
 
-    /// Like [`Self::input_schema`], but the schema is advertised unchanged, even if it has `$schema` or
-    /// unions at the root, which make some clients drop all tools of a server.
+    /// Like [`Self::input_schema`], but clients see the schema unchanged, even if it has `$schema` or unions at the root. Some
+    /// clients drop all tools of a server that has such a schema.
     pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(schema.clone())?;
         if let Input::Schema { check, advertised, is_exact } = &mut method.input {
@@ -259,7 +261,7 @@ impl Method {
         Ok(method)
     }
 
-    /// Sets different schemas for the check and for clients.
+    /// Sets one schema for the check and another one for clients.
     #[cfg(feature = "macros")]
     pub(crate) fn input_schemas(
         self,
@@ -297,8 +299,7 @@ impl Method {
         self
     }
 
-    /// Sets a guess whether calls have side effects. Clients see it, but a call is never repeated because of
-    /// it.
+    /// Sets a guess about side effects. Clients see the guess, but a failed call is never repeated because of it.
     pub fn guessed_safety(mut self, guess: Safety) -> Self {
         (self.safety, self.safety_is_guess) = (Some(guess), true);
         self
@@ -310,7 +311,7 @@ impl Method {
         self
     }
 
-    /// Requires a mask on a section, in addition to earlier ones.
+    /// Requires a mask on a section, in addition to the masks required so far.
     pub fn requires(
         mut self,
         section: impl Into<crate::access::Section>,
@@ -320,7 +321,7 @@ impl Method {
         self
     }
 
-    /// Replaces the requirement, including earlier [`Self::requires`].
+    /// Replaces the requirement, including masks added with [`Self::requires`].
     pub fn with_requirement(mut self, requirement: Requirement) -> Self {
         self.requirement = requirement;
         self
@@ -344,13 +345,13 @@ impl Method {
         self
     }
 
-    /// Passes arguments on without checking them against their schema. Clients still see the schema.
+    /// Passes arguments to the upstream without checking them. Clients still see the schema.
     pub fn unchecked(mut self) -> Self {
         self.is_unchecked = true;
         self
     }
 
-    /// Overrides how the upstream takes parameters.
+    /// Sets how parameters are sent. Overrides the style of the upstream.
     pub fn param_style(mut self, style: ParamStyle) -> Self {
         self.param_style = Some(style);
         self
@@ -377,7 +378,7 @@ impl Param {
         if let Some(target) = references(&schema).first() {
             return Err(DefinitionError::Reference((*target).to_owned()));
         }
-        // The default is kept in one place only.
+        // The default is kept in the parameter, not in its schema.
         let default = schema.as_object_mut().and_then(|schema| schema.shift_remove("default"));
         Ok(Self { ty: ValueType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
     }
@@ -404,13 +405,13 @@ impl Param {
         self
     }
 
-    /// Makes the last parameter optional and variadic: by position, each item of its list is sent as a
-    /// separate parameter.
+    /// Makes the parameter optional and variadic; it must be the last one. If parameters are sent by position, each item of its
+    /// list is sent as a separate parameter.
     pub fn variadic(self) -> Self {
         Self { variadic: true, ..self.optional() }
     }
 
-    /// Returns the name of the parameter at the method itself.
+    /// Returns the name that the method itself uses, which may differ from the name that clients see.
     pub fn name(&self) -> &str {
         &self.name
     }

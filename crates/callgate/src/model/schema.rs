@@ -21,12 +21,12 @@ use crate::model::method::{Param, ValueType};
 use crate::model::type_expr::{Literal, TypeExpr};
 use crate::model::types::{Resolved, TypeDefinition, Types};
 
-/// Use of a schema.
+/// What a schema is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Advertised to clients.
+    /// Shown to clients.
     Advertise,
-    /// Checks arguments. PHP's `array` is advertised as an object but also accepts a list, and renamed
+    /// Checks arguments. Differs from the advertised schema in two points: PHP's `array` also accepts a list, and renamed
     /// parameters have their original name under [`WIRE_NAME`].
     Check,
 }
@@ -34,18 +34,18 @@ pub(crate) enum Purpose {
 /// Keyword of check schemas for the original name of a renamed parameter.
 pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 
-/// Keyword of a last parameter of type array whose items are separate parameters when sent by position, for
-/// variadic methods. Not advertised.
+/// Keyword of the last parameter of a variadic method. If parameters are sent by position, each item of this array is a separate
+/// parameter. Not advertised.
 pub const REST_PARAM: &str = "x-callgate-rest";
 
-/// Keyword of check schemas that accept all arguments, and only say how they are sent.
+/// Keyword of check schemas that accept all arguments. Such a schema only defines how arguments are sent.
 pub(crate) const UNCHECKED: &str = "x-callgate-unchecked";
 
 /// Advertised name and parameter.
 pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
 
 impl Types {
-    /// Returns the JSON Schema of `ty`, with these definitions of classes.
+    /// Returns the JSON Schema of `ty`. Classes are looked up in these definitions.
     ///
     /// ```
     /// use callgate::model::{TypeExpr, Types};
@@ -170,7 +170,7 @@ impl Writer<'_> {
         schema
     }
 
-    /// Advertises all members: as `oneOf`, or as `anyOf` if their types overlap.
+    /// Writes a union with all its members: as `oneOf`, or as `anyOf` if the members' types overlap.
     fn union(self, members: &[TypeExpr]) -> Value {
         let (mut literals, mut others) = (Vec::new(), Vec::new());
         for member in members {
@@ -205,7 +205,7 @@ impl Writer<'_> {
             TypeExpr::Literal(literal) => kind(json_type_of(literal)),
             TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
             TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
-            // The check also accepts a list, and both schemas must have the same form.
+            // The check also accepts a list, and the advertised schema must have the same structure as the check schema.
             TypeExpr::Array => kind("object") | kind("array"),
             TypeExpr::Class(name) => match self.types.resolve(name) {
                 Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
@@ -266,8 +266,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` for PHP's `[]` as the default of an `array`, which would contradict the advertised type
-/// `object`.
+/// Returns `true` for PHP's `[]` as the default of an `array`. Such a default would contradict the advertised type `object`.
 fn is_empty_map(param: &Param, default: &Value) -> bool {
     matches!(param.ty, ValueType::Type(TypeExpr::Array))
         && default.as_array().is_some_and(Vec::is_empty)
@@ -288,7 +287,7 @@ fn put(schema: &mut Value, keyword: &str, value: Value) {
     }
 }
 
-/// Sets a non-empty description as the last keyword.
+/// Adds the description as the last keyword, unless it is empty.
 fn described(mut schema: Value, description: &str) -> Value {
     if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
         members.shift_remove("description");
@@ -339,7 +338,7 @@ fn json_type_of(literal: &Literal) -> &'static str {
     }
 }
 
-/// Returns the bit of a JSON type. Integers are numbers.
+/// Returns the bit that stands for a JSON type. Integers have the bit of numbers.
 fn kind(name: &str) -> u8 {
     match name {
         "string" => 1,

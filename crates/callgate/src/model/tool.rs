@@ -43,12 +43,12 @@ pub(crate) struct SerializedTool {
     pub(crate) check: Option<Box<[u8]>>,
     /// Safety that clients see.
     pub(crate) safety: Safety,
-    /// Safety of calls. A guess counts as destructive.
+    /// Safety that decides whether a call may be repeated. A guess counts as destructive.
     pub(crate) call_safety: Safety,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Serializes a method in the REST format: the newest MCP format with the id as the name.
+/// Serializes a method in the REST format. This is the newest MCP format with the method's id as the name.
 pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, DefinitionError> {
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
@@ -110,7 +110,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     })
 }
 
-/// Appends a value as JSON. Writing texts and JSON values to a `Vec` cannot fail.
+/// Appends a value as JSON. Writing strings and JSON values to a `Vec` cannot fail.
 pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }
@@ -163,7 +163,7 @@ fn input_schemas<'m>(
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
-/// Returns a check schema that accepts all arguments, and says how they are sent.
+/// Returns a check schema that accepts all arguments and only defines how they are sent.
 fn unchecked(mut check: Value) -> Value {
     if let Value::Object(root) = &mut check {
         root.insert(UNCHECKED.to_owned(), true.into());
@@ -171,7 +171,8 @@ fn unchecked(mut check: Value) -> Value {
     check
 }
 
-/// Refuses a variadic parameter before another one: by position, nothing would separate their values.
+/// Refuses a variadic parameter that is not the last one: if sent by position, its values could not be told apart from those of
+/// the next parameter.
 fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     let mut before_last = properties.rev().skip(1);
@@ -181,7 +182,7 @@ fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     }
 }
 
-/// Returns `true` if undeclared arguments are refused, and the advertised schema could say so but does not.
+/// Returns `true` if undeclared arguments are refused, and the advertised schema could declare this but does not.
 fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> bool {
     let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
     let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);
@@ -192,16 +193,16 @@ fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> b
         && advertised.get(keyword).is_none()
 }
 
-/// Returns `true` if the check schema may differ from the advertised one. Avoids generating both for most
-/// methods.
+/// Returns `true` if the check schema may differ from the advertised schema. For most methods this is `false`, and only one
+/// schema is generated.
 fn check_may_differ(name: &str, param: &Param) -> bool {
     let has_own_keyword = name != param.name || param.variadic;
     let ValueType::Type(ty) = &param.ty else { return has_own_keyword };
     has_own_keyword || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
 }
 
-/// Returns the advertised names of parameters. Some model APIs reject a request with a property name
-/// outside of `^[a-zA-Z0-9_.-]{1,64}$`.
+/// Returns the names of parameters that clients see. Some model APIs reject a request with a property name that does not match
+/// `^[a-zA-Z0-9_.-]{1,64}$`.
 fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionError> {
     let mut own: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
     own.sort_unstable();
@@ -239,7 +240,7 @@ pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// Reports why the advertised schema differs from the check schema.
+/// Adds a finding for each reason why the advertised schema differs from the check schema.
 fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     findings.extend(properties.filter_map(|(name, property)| {
@@ -293,8 +294,8 @@ fn output_schema<'m>(
     })
 }
 
-/// Returns `true` if results are known to match the type: PHP's `array` can be `{}` or `[]`, and the values
-/// of `mixed` and undefined classes are unknown.
+/// Returns `true` if every result is known to match the type. This is not known for PHP's `array`, which can become `{}` or `[]`,
+/// for `mixed`, and for undefined classes.
 fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
     let is_unspecific = |ty: &TypeExpr| {
         ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
@@ -304,8 +305,8 @@ fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
         && !types.fields_in(ty).any(|field| is_unspecific(&field.ty))
 }
 
-/// Writes the annotations. Both hints are always present. The declared safety overrides the annotations,
-/// which override a guess. Returns the safety that clients see, and that of calls.
+/// Writes the annotations. Both hints, read-only and destructive, are always present. A declared safety overrides the
+/// annotations, and the annotations override a guess. Returns the safety that clients see and the safety for repeating calls.
 fn write_annotations(
     method: &Method,
     out: &mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! Tool names: names that all MCP clients accept, derived from method ids.
 //!
-//! A tool name is the prefix, `__` and the id, with other characters replaced by `_`. Names that collide or
-//! are too long end with a short hash of the id, and are truncated if necessary. The registry stores
-//! generated names, so that they do not change.
+//! A tool name is the prefix, `__` and the id. Characters that clients do not accept are replaced by `_`. A name that collides
+//! with another one, or is too long, is truncated if necessary and ends with a short hash of the id. The registry stores
+//! generated names, so that they do not change later.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::model::method::DefinitionError;
 
 const MAX_LENGTH: usize = 64;
 const SEPARATOR: &str = "__";
-/// `_` and eight letters, which are 40 bits of the id's SHA-256.
+/// Length of the hash: `_` and eight letters, which encode 40 bits of the id's SHA-256.
 const HASH_LENGTH: usize = 9;
 
 /// A tool name; matches `^[a-zA-Z0-9_-]{1,64}$`.
@@ -28,7 +28,7 @@ impl ToolName {
         &self.0
     }
 
-    /// Placeholder until names are assigned.
+    /// Returns a placeholder, which the catalog replaces when it assigns names.
     pub(crate) fn unassigned() -> Self {
         Self(Arc::from("_"))
     }
@@ -45,7 +45,7 @@ impl fmt::Display for ToolName {
     }
 }
 
-/// Prefix of all tool names: empty, or up to 40 of `[a-zA-Z0-9_-]`.
+/// Prefix of all tool names: empty, or up to 40 characters of `[a-zA-Z0-9_-]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefix(String);
 
@@ -82,7 +82,7 @@ impl FromStr for Prefix {
             Err(DefinitionError::value(
                 "prefix",
                 format_args!(
-                    "`{text}` is not up to {} letters, digits, `_` and `-`",
+                    "`{text}` must have at most {} letters, digits, `_` and `-`",
                     Self::MAX_LENGTH
                 ),
             ))
@@ -94,7 +94,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// A method to assign a name to.
+/// A method that needs a tool name.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRequest<'a> {
     /// Id of the method.
@@ -103,8 +103,8 @@ pub struct NameRequest<'a> {
     pub preferred: Option<&'a str>,
 }
 
-/// Assigns a name to each method, or an error. Ids must be unique. `reserved` are names, without the
-/// prefix, of methods that are not served now.
+/// Returns a name or an error for each method. Ids must be unique. `reserved` are names, without the prefix, of methods that are
+/// not served at the moment.
 ///
 /// ```
 /// use callgate::model::{NameRequest, tool_names};
@@ -131,7 +131,7 @@ pub fn tool_names<'r>(
         }
     };
     assign(&mut |id| id.chars().all(is_plain).then(|| prefix.prepend(id)));
-    // Of the remaining ids, only those whose plain name is unique.
+    // Of the remaining ids, those whose name without a hash is unique.
     let mut counts: HashMap<String, usize> = HashMap::new();
     assign(&mut |id| {
         *counts.entry(plain(id)).or_default() += 1;
@@ -141,14 +141,17 @@ pub fn tool_names<'r>(
     assign(&mut |id| Some(plain(id)).filter(is_unique).map(|name| prefix.prepend(&name)));
     assign(&mut |id| Some(hashed(prefix, id)));
     let clash = |id: &str| {
-        DefinitionError::ToolName(hashed(prefix, id), "is another method's; choose one by hand")
+        DefinitionError::ToolName(
+            hashed(prefix, id),
+            "is already used by another method; set `tool_name`",
+        )
     };
     let names = names.into_iter().zip(methods);
     names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
 }
 
-/// Returns a stored or chosen name, or why it is invalid. `None` if it is too long with the prefix; the
-/// method then gets a generated name.
+/// Returns the stored or chosen name, or the reason why it is invalid. Returns `None` if the name is too long with the prefix;
+/// the method then gets a generated name.
 fn preferred_name(
     prefix: &Prefix,
     local: &str,
@@ -160,7 +163,7 @@ fn preferred_name(
     }
     let whole = prefix.prepend(local);
     let fits = whole.len() <= MAX_LENGTH;
-    fits.then(|| claim(whole, taken).ok_or_else(|| error("is another method's")))
+    fits.then(|| claim(whole, taken).ok_or_else(|| error("is already used by another method")))
 }
 
 /// Returns the name if it is valid and unused.
@@ -180,7 +183,7 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
-/// Returns `true` if a short name has a hash, because another method has the same name without it.
+/// Returns `true` if a name has a hash although it is not too long: another method has the same name without the hash.
 pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
     let whole = prefix.prepend(&plain(id));
     whole.len() <= MAX_LENGTH && whole != name.as_str() && hashed(prefix, id) == name.as_str()

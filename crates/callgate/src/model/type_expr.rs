@@ -48,7 +48,7 @@ pub enum TypeExpr {
     Null,
     /// `mixed`: any value.
     Mixed,
-    /// `array` without element types: a map. Arguments may also be lists.
+    /// `array` without element types: a map. As an argument, a list is accepted too.
     Array,
     /// `object`, `stdClass`: an object with unknown properties.
     Object,
@@ -62,11 +62,11 @@ pub enum TypeExpr {
     Tuple(Vec<TypeExpr>),
     /// `array{id: int, name?: string}`.
     Shape(Vec<Field>),
-    /// A class, which the registry may define.
+    /// A class. The registry may define its fields.
     Class(ClassName),
     /// `?T`, `T|null`; never contains `mixed`, `null` or another nullable.
     Nullable(Box<TypeExpr>),
-    /// `A|B`: two or more members, flat, without duplicates and null.
+    /// `A|B`: two or more different members; nested unions and null are not members.
     Union(Vec<TypeExpr>),
 }
 
@@ -124,7 +124,7 @@ impl TypeExpr {
         Self::union_of([self, Self::Null])
     }
 
-    /// Returns `true` if the kind of a value matches this type; used to find invalid defaults.
+    /// Returns `true` if the JSON type of a value matches this type. Used to find invalid defaults.
     pub(crate) fn may_hold(&self, value: &Value) -> bool {
         match self {
             Self::Int { .. } => value.is_i64() || value.is_u64(),
@@ -147,7 +147,7 @@ impl TypeExpr {
         }
     }
 
-    /// Returns `true` if `holds` is true for this type or a nested one.
+    /// Returns `true` if `holds` returns `true` for this type or for a nested type.
     pub(crate) fn any<'a>(&'a self, holds: &mut dyn FnMut(&'a Self) -> bool) -> bool {
         holds(self)
             || match self {
@@ -209,7 +209,7 @@ impl ClassName {
         (name.len() <= 255 && name.split('\\').all(is_segment)).then(|| Self(name.into()))
     }
 
-    /// Returns a generated name for a definition inside of the class's schema.
+    /// Returns a generated name for a definition that is part of this class's schema.
     pub(crate) fn part_of(&self, part: &str) -> Self {
         Self(format!("{self}-{part}").into())
     }

@@ -1,8 +1,7 @@
 //! Classes that the registry defines.
 //!
-//! A class is defined by fields or by a JSON Schema. Many clients ignore `$ref`, so classes are inlined
-//! unless they are recursive or large; those are written to `$defs`. This is decided when the definitions
-//! are loaded.
+//! A class is defined by fields or by a JSON Schema. Many clients ignore `$ref`, so classes are inlined. Recursive and large
+//! classes are written to `$defs` instead. Which classes are inlined is decided when the definitions are loaded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,20 +17,20 @@ use crate::model::type_expr::{ClassName, TypeExpr};
 pub(crate) const MAX_INLINE_NODES: usize = 200;
 /// Maximum size of an inlined definition, in bytes.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 << 10;
-/// Maximum size of the classes in a schema, in bytes.
+/// Maximum size of all classes in one schema, in bytes.
 const MAX_CLASS_BYTES: usize = 1 << 20;
 
-/// Prefix of references.
+/// Prefix of references to definitions.
 const DEFINITIONS: &str = "#/$defs/";
 
 /// Validated definitions of classes.
 #[derive(Debug, Default)]
 pub struct Types {
     definitions: BTreeMap<ClassName, TypeDefinition>,
-    /// Defined classes that each definition refers to.
+    /// For each class, the defined classes that its definition refers to.
     edges: HashMap<ClassName, Vec<ClassName>>,
     by_reference: HashSet<ClassName>,
-    /// Sizes of the definitions, with classes inlined in them.
+    /// Sizes of the definitions, including the classes that are inlined in them.
     sizes: HashMap<ClassName, Size>,
 }
 
@@ -50,7 +49,7 @@ impl Size {
         match definition {
             TypeDefinition::Fields(fields) => {
                 let bytes = fields.iter().map(|field| {
-                    // The type of a field has at least the length of its text.
+                    // The schema of a type has at least the length of the type's text.
                     Self::REFERENCE.bytes
                         + field.name.len()
                         + field.description.len()
@@ -78,7 +77,7 @@ impl Size {
 pub enum TypeDefinition {
     /// Properties in order.
     Fields(Vec<TypeField>),
-    /// A JSON Schema. `#/$defs/Name` refers to a definition in it or to another class.
+    /// A JSON Schema. `#/$defs/Name` refers to a definition in the schema's own `$defs`, or to another class.
     Schema(Value),
 }
 
@@ -95,7 +94,7 @@ pub struct TypeField {
     pub required: bool,
 }
 
-/// How a class is written where it is used.
+/// How a class is written in the schema that uses it.
 #[derive(Debug)]
 pub(crate) enum Resolved<'a> {
     Inline(&'a TypeDefinition),
@@ -105,7 +104,7 @@ pub(crate) enum Resolved<'a> {
 }
 
 impl Types {
-    /// Validates definitions. Returns invalid ones with the reason.
+    /// Validates definitions. Returns the valid ones, and the invalid ones with the reason.
     pub fn new(
         definitions: impl IntoIterator<Item = (ClassName, TypeDefinition)>,
     ) -> (Self, Vec<(ClassName, DefinitionError)>) {
@@ -136,8 +135,8 @@ impl Types {
         (types, rejected)
     }
 
-    /// Adds a class's schema. Its `$defs` become separate classes, so that the schema can be nested in
-    /// others.
+    /// Adds a class's schema. The definitions in its `$defs` become separate classes, so that the schema can be nested in other
+    /// schemas.
     fn add_schema(
         &mut self,
         name: &ClassName,
@@ -186,7 +185,7 @@ impl Types {
         Ok(())
     }
 
-    /// Rejects classes that refer to rejected ones, repeatedly.
+    /// Rejects classes that refer to rejected classes, until no such class is left.
     fn reject_dangling(&mut self, rejected: &mut Vec<(ClassName, DefinitionError)>) {
         loop {
             let keys: HashSet<String> = self.definitions.keys().map(key_of).collect();
@@ -243,8 +242,8 @@ impl Types {
         }
     }
 
-    /// Returns the size of a class where it is used. Classes that are too large, or at the end of a long
-    /// chain, become references.
+    /// Returns the size that a class has where it is used. A class that is too large, or at the end of a long chain of
+    /// references, has the size of a reference.
     fn measure(&mut self, name: &ClassName, depth: usize) -> Size {
         if self.by_reference.contains(name) {
             return Size::REFERENCE;
@@ -262,7 +261,7 @@ impl Types {
         size
     }
 
-    /// Returns the size of a definition, with classes inlined in it.
+    /// Returns the size of a definition, including the classes that are inlined in it.
     fn inlined_size(&mut self, name: &ClassName, depth: usize) -> Size {
         let Some(definition) = self.definitions.get(name) else { return Size::REFERENCE };
         let mut size = Size::of(definition);
@@ -274,7 +273,7 @@ impl Types {
         size
     }
 
-    /// Checks the size of the classes that the schema of these types would contain, before it is written.
+    /// Checks the total size of the classes that the schema of these types would contain, before the schema is written.
     pub(crate) fn check_size<'t>(
         &self,
         types: impl IntoIterator<Item = &'t TypeExpr> + Clone,
@@ -332,8 +331,8 @@ impl Types {
         self.reachable(named.into_iter())
     }
 
-    /// Finds a definition by the full name, then by the short name: a definition without namespace applies
-    /// to classes in any namespace.
+    /// Finds a definition by the full name, otherwise by the short name. A definition without a namespace applies to classes in
+    /// any namespace.
     fn lookup(&self, name: &ClassName) -> Option<(&ClassName, &TypeDefinition)> {
         self.definitions
             .get_key_value(name)
@@ -404,7 +403,7 @@ fn check_fields(fields: &[TypeField]) -> Result<(), DefinitionError> {
     Ok(())
 }
 
-/// Returns the key in `$defs`, which must be valid in a URI. `-` is not part of class names, so escapes are
+/// Returns the key of a class in `$defs`, which must be valid in a URI. Class names do not contain `-`, so the escapes are
 /// unambiguous.
 fn key_of(name: &ClassName) -> String {
     let mut key = String::with_capacity(name.as_str().len());

@@ -59,8 +59,8 @@ pub enum BuildError {
     /// Two prompts, resources or upstreams have the same name.
     #[error("two {0} are named `{1}`")]
     Duplicate(&'static str, String),
-    /// No session key could be generated.
-    #[error("the system returned no random numbers")]
+    /// The operating system returned no random numbers for a session key.
+    #[error("the operating system returned no random numbers")]
     Random(#[from] getrandom::Error),
 }
 
@@ -103,13 +103,12 @@ impl Builder {
         self
     }
 
-    /// Adds an upstream, such as a [`Forward`](crate::upstream::forward::Forward), under the name that
-    /// methods use.
+    /// Adds an upstream, such as a [`Forward`](crate::upstream::forward::Forward). Methods refer to it by this name.
     pub fn upstream(self, name: impl Into<Arc<str>>, upstream: impl Upstream + 'static) -> Self {
         self.shared_upstream(name, Arc::new(upstream))
     }
 
-    /// Like [`Self::upstream`], for an upstream that is also used elsewhere.
+    /// Like [`Self::upstream`], for an upstream that the application also uses elsewhere.
     pub fn shared_upstream(
         mut self,
         name: impl Into<Arc<str>>,
@@ -131,7 +130,7 @@ impl Builder {
         self.shared_plugin(Arc::new(plugin))
     }
 
-    /// Like [`Self::plugin`], for a value that is also used elsewhere.
+    /// Like [`Self::plugin`], for a plugin that the application also uses elsewhere.
     #[cfg(feature = "macros")]
     pub fn shared_plugin(self, plugin: Arc<impl Plugin>) -> Self {
         let items = plugin.items();
@@ -159,13 +158,13 @@ impl Builder {
         self
     }
 
-    /// Sets an implementation of prompts, instead of functions.
+    /// Sets an implementation of prompts, which replaces functions.
     pub fn prompts_of(mut self, prompts: impl Prompts + 'static) -> Self {
         self.services.prompts = Some(Arc::new(prompts));
         self
     }
 
-    /// Sets an implementation of resources, instead of functions.
+    /// Sets an implementation of resources, which replaces functions.
     pub fn resources_of(mut self, resources: impl Resources + 'static) -> Self {
         self.services.resources = Some(Arc::new(resources));
         self
@@ -183,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// Stores events of legacy clients' streams, so that clients can resume them.
+    /// Stores the events of legacy clients' streams, so that clients can resume the streams.
     pub fn event_store(mut self, store: impl EventStore + 'static) -> Self {
         self.services.event_store = Some(Arc::new(store));
         self
@@ -202,13 +201,13 @@ impl Builder {
         self
     }
 
-    /// Sets the rate limits. By default each caller has `1000/s burst 10000`.
+    /// Sets the rate limits. By default the limit of each caller is `1000/s burst 10000`.
     pub fn rate_limits(mut self, limits: RateLimits) -> Self {
         self.rate_limits = limits;
         self
     }
 
-    /// Sets the sessions of legacy clients. With a fixed key they survive restarts and are valid on several
+    /// Sets the sessions of legacy clients. Sessions with a fixed key survive restarts and are valid on several
     /// servers. By default, a new key is generated on each start.
     pub fn sessions(mut self, sessions: Sessions) -> Self {
         self.sessions = Some(sessions);
@@ -219,7 +218,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails if methods are invalid, and names all of them.
+    /// Fails if methods are invalid. The error names all of them.
     pub fn build(self) -> Result<Callgate, BuildError> {
         let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
         let methods = self.local.methods().iter().chain(&self.upstream_methods);
@@ -333,14 +332,14 @@ impl Builder {
         self
     }
 
-    /// Requires a credential for everything except health and discovery.
+    /// Requires a credential for all requests except health and discovery.
     pub fn require_auth(mut self) -> Self {
         self.http.options.require_auth = true;
         self
     }
 
-    /// Serves metrics on `/metrics`, in the text format of Prometheus. With
-    /// [`require_auth`](Self::require_auth) they need a credential.
+    /// Serves metrics on `/metrics`, in the text format of Prometheus. With [`require_auth`](Self::require_auth),
+    /// clients need a credential to read the metrics.
     pub fn metrics(mut self) -> Self {
         self.http.options.metrics = true;
         self
@@ -353,14 +352,14 @@ impl Builder {
         self
     }
 
-    /// Adds host names of this server; `*` allows all. Local names and IP addresses are always allowed.
+    /// Adds host names of this server. `*` allows all names. Local names and IP addresses are always allowed.
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
-    /// Adds origins of web pages that may call: `https://…`, or `*`. Local pages and the server's own are
-    /// always allowed.
+    /// Adds origins of web pages that may call methods: `https://…`, or `*` for all. Local pages and pages of this
+    /// server are always allowed.
     pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_origins.extend(origins.into_iter().map(Into::into));
         self

@@ -1,7 +1,7 @@
-//! Types whose functions are methods and share state.
+//! Types whose functions are methods with shared state.
 //!
-//! The attribute [`methods`] on an `impl` block makes the type a [`Plugin`]. Functions in it with
-//! `#[method]`, `#[prompt]` or `#[resource]` are registered.
+//! The attribute [`methods`] on an `impl` block makes the type a [`Plugin`]. It registers the functions of the block
+//! that have `#[method]`, `#[prompt]` or `#[resource]`.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ impl PluginItems {
         self
     }
 
-    /// Returns the methods, for a [`Local`](crate::upstream::local::Local).
+    /// Returns the methods, to be added to a [`Local`](crate::upstream::local::Local).
     pub fn into_methods(self) -> Vec<MethodFunction> {
         self.methods
     }

@@ -1,5 +1,5 @@
-//! Page cursors. A REST cursor is the base64 form of an offset. An MCP cursor is the last item of a page,
-//! so that no item is skipped or repeated when the catalog changes between two pages.
+//! Page cursors. A REST cursor is an offset in base64. An MCP cursor is the key of the last item of a page, so that no
+//! item is skipped or repeated when the catalog changes between two pages.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use thiserror::Error;
 
-/// Writes padding; reads with and without it.
+/// Encodes with padding. Decodes with and without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -17,13 +17,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OffsetCursor(pub usize);
 
-/// The text is not a cursor of this server.
+/// The text is not a cursor that this server issued.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the cursor is not one of this server")]
+#[error("the cursor was not issued by this server")]
 pub struct CursorError;
 
 impl OffsetCursor {
-    /// Parses a cursor. An empty text is the start.
+    /// Parses a cursor. The empty text is the cursor of the first page.
     pub fn decode(text: &str) -> Result<Self, CursorError> {
         if text.is_empty() {
             return Ok(Self(0));
@@ -50,7 +50,7 @@ const AFTER: &[u8] = b"1:";
 pub(crate) struct AfterCursor(pub(crate) String);
 
 impl AfterCursor {
-    /// Parses a cursor. An empty text is the start.
+    /// Parses a cursor. Returns `None` for the empty text, which is the cursor of the first page.
     pub(crate) fn decode(text: &str) -> Result<Option<Self>, CursorError> {
         if text.is_empty() {
             return Ok(None);
@@ -64,7 +64,7 @@ impl AfterCursor {
         Ok(Some(Self(id.to_owned())))
     }
 
-    /// Returns the cursor as text.
+    /// Returns the cursor after the item with this id, as text.
     pub(crate) fn encode(id: &str) -> String {
         URL_SAFE_NO_PAD.encode([AFTER, id.as_bytes()].concat())
     }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Characters without a glyph, as ranges: general category `Cf` and default-ignorable code points of Unicode
-/// 17, and the separators of lines and paragraphs. Control characters are not in it.
+/// Ranges of characters without a glyph: the general category `Cf` and the default-ignorable code points of Unicode 17,
+/// and the separators of lines and paragraphs. Control characters are not included.
 const INVISIBLE: [(char, char); 25] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -38,12 +38,13 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || (!c.is_ascii() && INVISIBLE.iter().any(|(low, high)| (*low..=*high).contains(&c)))
 }
 
-/// Returns the invisible characters of a text with their positions.
+/// Returns the invisible characters of a text, with their positions.
 ///
-/// Does not return line ends, tabs, a joiner (U+200C, U+200D) between two visible characters outside of ASCII,
-/// and one selector (U+FE0F, U+FE0E) after a visible character: emoji and several scripts need them.
+/// Emoji and several scripts need some of these characters, which are not returned: line ends, tabs, a joiner (U+200C,
+/// U+200D) between two visible characters outside of ASCII, and one selector (U+FE0F, U+FE0E) after a visible
+/// character.
 pub fn invisible_characters(text: &str) -> impl Iterator<Item = (usize, char)> {
-    // The character before, if it is visible or an allowed selector.
+    // The preceding character, if it is visible or an allowed selector.
     let mut before: Option<char> = None;
     text.char_indices().filter(move |&(at, c)| {
         let next = text.get(at + c.len_utf8()..).and_then(|rest| rest.chars().next());
@@ -70,7 +71,7 @@ pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     escape(text, |c, out| out.extend(c.escape_default()))
 }
 
-/// Writes invisible characters of a JSON text as `\u202e`. The value is the same.
+/// Writes invisible characters of a JSON text as `\u202e`. The JSON value does not change.
 pub fn escape_invisible_json(json: &str) -> Cow<'_, str> {
     escape(json, |c, out| {
         for unit in c.encode_utf16(&mut [0; 2]) {

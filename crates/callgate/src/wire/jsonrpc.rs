@@ -10,17 +10,17 @@ use thiserror::Error;
 
 use crate::wire::{shortened, strict_json};
 
-/// -32700
+/// The message is not valid JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// -32600
+/// The message is not a valid request.
 pub const INVALID_REQUEST: i64 = -32600;
-/// -32601
+/// The method does not exist, or the caller may not call it.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// -32602
+/// The parameters are invalid.
 pub const INVALID_PARAMS: i64 = -32602;
-/// -32603
+/// The server failed.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// Error code: a rate limit was exceeded (as in EIP-1474).
+/// A rate limit was exceeded. The code is that of EIP-1474.
 pub const LIMIT_EXCEEDED: i64 = -32005;
 
 /// Maximum number of messages in a batch.
@@ -28,7 +28,7 @@ pub(crate) const MAX_BATCH: usize = 100;
 
 /// Members of a JSON-RPC message as raw JSON. Unknown members are ignored.
 ///
-/// `params` is generic, so that the caller's type is read in the same pass.
+/// `params` is generic, so that its type is deserialized in the same pass.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
 pub(crate) struct Envelope<'a, P = &'a RawValue> {
@@ -46,7 +46,7 @@ pub(crate) struct Envelope<'a, P = &'a RawValue> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Deserializes a member that is present; `null` is a value, not absence.
+/// Deserializes a member that is present. `null` counts as a value, not as an absent member.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -70,7 +70,7 @@ pub struct Request<'a, P = &'a RawValue> {
     pub params: Option<P>,
 }
 
-/// Why a body is not a request or a batch.
+/// Reason why a body is not a request or a batch.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
     /// The body is not UTF-8.
@@ -102,12 +102,12 @@ impl EnvelopeError {
 }
 
 impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
-    /// Parses an object. Duplicate known keys are an error.
+    /// Parses an object. Fails if a known key is duplicated.
     pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
         let unexpected = match body.trim_start().as_bytes().first() {
             // serde's derive would also accept an array.
             Some(b'[') => Unexpected::Seq,
-            // The error of serde would contain the whole string.
+            // serde's own error would contain the whole string.
             Some(b'"') => {
                 serde_json::from_str::<String>(body)?;
                 Unexpected::Other("string")
@@ -117,7 +117,7 @@ impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
         Err(de::Error::invalid_type(unexpected, &"an object"))
     }
 
-    /// Like [`Self::read`], with an error for the client.
+    /// Like [`Self::read`], but returns an error to be sent to the client.
     pub(crate) fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
         Self::read(body).map_err(|error| object_error(body, error))
     }

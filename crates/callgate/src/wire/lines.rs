@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 pub(crate) enum Line {
     /// The line without its line break.
     Text(Vec<u8>),
-    /// The line exceeded the limit; only its first and last bytes are kept.
+    /// A line longer than the limit. Only its first and last bytes are kept.
     #[cfg_attr(
         not(any(feature = "bridge", test)),
         expect(dead_code, reason = "only the bridge looks at the ends")
@@ -18,7 +18,7 @@ pub(crate) enum Line {
     End,
 }
 
-/// Number of bytes kept from each end of a line that is too long.
+/// Number of bytes that are kept from each end of a line that is too long.
 const KEPT: usize = 1024;
 
 /// First and last bytes of a line.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 #[cfg(feature = "forward")]
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All except the unreserved characters of RFC 3986.
+/// All characters except the unreserved ones of RFC 3986.
 #[cfg(feature = "forward")]
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -22,7 +22,7 @@ pub(crate) fn header_value(text: &str) -> String {
     utf8_percent_encode(text, UNFIT).to_string()
 }
 
-/// Decodes a text. Returns `None` if the result is not UTF-8. Invalid escapes are kept.
+/// Decodes a text. Keeps invalid escapes. Returns `None` if the result is not UTF-8.
 pub(crate) fn decoded(encoded: &str) -> Option<Cow<'_, str>> {
     percent_encoding::percent_decode_str(encoded).decode_utf8().ok()
 }

@@ -64,7 +64,7 @@ impl Revision {
         Self::ALL.into_iter().filter(move |revision| *revision <= self)
     }
 
-    /// Returns how the revision is negotiated.
+    /// Returns the era, which defines how the revision is negotiated.
     pub const fn era(self) -> Era {
         match self {
             Self::V2026_07_28 => Era::Modern,

@@ -1,7 +1,7 @@
 //! JSON without duplicate keys.
 //!
-//! JSON parsers differ in which of two equal keys wins, so the check and an upstream could see different
-//! arguments in the same bytes. Duplicate keys are therefore an error, at every depth.
+//! If an object has two equal keys, JSON parsers differ in which value they use. The check and an upstream could then
+//! see different arguments in the same bytes. Duplicate keys are therefore an error, at every nesting depth.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::wire::shortened;
 
-/// Maximum number of members of an object that has only few members in valid requests.
+/// Maximum number of members of objects that have few members in valid requests.
 const MAX_FEW: usize = 64;
 
 /// Parses a value.
@@ -32,7 +32,7 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-/// Like [`members`], but returns only the names in `wanted`. Other members take no memory.
+/// Like [`members`], but returns only the members named in `wanted`. Other members use no memory.
 pub(crate) fn members_named(
     text: &str,
     wanted: impl Fn(&str) -> bool,
@@ -43,7 +43,7 @@ pub(crate) fn members_named(
     Ok(members)
 }
 
-/// Like [`members`], for an object that has at most [`MAX_FEW`].
+/// Like [`members`], but fails if there are more than [`MAX_FEW`] members.
 pub(crate) fn few_members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let members = deserializer.deserialize_map(Members { max: MAX_FEW })?;
@@ -58,7 +58,8 @@ pub(crate) fn read_members<'de, D: Deserializer<'de>>(
     deserializer.deserialize_map(Members { max: usize::MAX })
 }
 
-/// Returns the error message, cut and without line and column, which are wrong for a part of a body.
+/// Returns the error message, truncated. Omits line and column, because they are wrong if only a part of the body was
+/// parsed.
 pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -177,7 +178,7 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members: Self::Value = Vec::new();
-        // Above this size, a linear search for duplicates would be quadratic.
+        // Above this size, duplicates are searched in a hash set, because a linear search would take quadratic time.
         let mut seen: Option<std::collections::HashSet<String>> = None;
         while let Some(Key(key)) = map.next_key()? {
             let twice = match &mut seen {

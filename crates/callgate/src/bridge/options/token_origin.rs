@@ -1,4 +1,4 @@
-//! Where a token was set, and what looks wrong with it.
+//! Where the user set a token, and what looks wrong with the token.
 
 /// The origin of the token, without the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl TokenOrigin {
         Self { source, defect: defect(token) }
     }
 
-    /// For `Authorization` in `--header`.
+    /// Returns the origin of a token in an `Authorization` header set with `--header`.
     pub(crate) fn of_header(value: &str) -> Self {
         let token =
             value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -26,7 +26,7 @@ impl TokenOrigin {
             self.source
         );
         match self.defect {
-            Some(defect) => format!("{message}. It {defect}, which is not part of it"),
+            Some(defect) => format!("{message}. It {defect}, which is not part of a token"),
             None => message,
         }
     }

@@ -1,4 +1,4 @@
-//! The requests in flight. Ensures that each gets exactly one response.
+//! The requests in flight. Ensures that each request gets exactly one response.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,19 +10,19 @@ use crate::bridge::receive::message::MessageId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelBy {
     Message,
-    /// By a message; the other requests of the batch continue.
+    /// By sending a message. The other requests of the batch continue.
     BatchMessage,
     Disconnect,
-    /// By closing the connection. This is also done at the end of the input, because such a request does
-    /// not end by itself.
+    /// By closing the connection. The connection is also closed when the input ends, because such a request does not end by
+    /// itself.
     DisconnectAtEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestState {
-    /// The server has not received it.
+    /// The server has not received the request.
     Unsent,
-    /// The server may have received it.
+    /// The server may have received the request.
     Sent,
     Cancelled,
 }
@@ -62,7 +62,7 @@ impl InFlight {
         self.lock().contains_key(id)
     }
 
-    /// Adds all of these requests. If an id is already in flight, fails with it and adds none.
+    /// Adds all of these requests. If one of the ids is already in flight, returns that id as the error and adds none.
     pub(crate) fn begin(&self, ids: &[MessageId], cancel_by: CancelBy) -> Result<(), MessageId> {
         let mut pending = self.lock();
         for (at, id) in ids.iter().enumerate() {
@@ -128,7 +128,7 @@ impl InFlight {
         !is_silent
     }
 
-    /// Aborts a request that was cancelled by a message. Some servers never close its stream.
+    /// Aborts a request that was cancelled by a message. Some servers never close the stream of a cancelled request.
     pub(crate) fn abandon(&self, id: &MessageId) {
         let mut pending = self.lock();
         let is_left = |request: &PendingRequest| {
@@ -147,7 +147,7 @@ impl InFlight {
         all.into_iter().filter(|(_, request)| request.is_waiting()).map(|(id, _)| id).collect()
     }
 
-    /// Aborts the requests that do not end by themselves.
+    /// Aborts the requests that would not end by themselves.
     pub(crate) fn end_listening(&self) {
         let listens = |_: &MessageId, request: &mut PendingRequest| {
             request.cancel_by == CancelBy::DisconnectAtEnd

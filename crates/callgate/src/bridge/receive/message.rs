@@ -114,7 +114,7 @@ impl Request {
         self.modern.is_none() && &*self.method == INITIALIZE
     }
 
-    /// Returns `true` if the request is read-only, so that it may be sent twice.
+    /// Returns `true` if the request is read-only and may therefore be sent twice.
     pub(crate) fn only_reads(&self) -> bool {
         self.method.ends_with("/list")
             || matches!(
@@ -213,7 +213,7 @@ fn batch(line: &str) -> Result<Vec<MessageId>, EnvelopeError> {
     Ok(ids)
 }
 
-/// Returns the ids of the requests in a line that is not sent.
+/// Returns the ids of the requests in a line that the bridge does not send.
 pub(crate) fn ids_of_rejected(line: &str) -> Vec<MessageId> {
     if let Some(message) = parse_server_message(line) {
         return message.id.map(MessageId::of).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Finds the id of a request that is too long to be parsed, if it is near the start or the end.
+//! Finds the id of a request that is too long to be parsed, if the id is near the start or the end of the line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::wire::lines::LineEnds;
 /// Returns the id of a request.
 pub(crate) fn truncated_id(ends: &LineEnds) -> Option<MessageId> {
     let mut head = Head::default();
-    // The truncated JSON is an error, but the members before it were parsed.
+    // Deserializing the truncated JSON fails, but the members before the end have been parsed.
     let _ = serde_json::Deserializer::from_slice(&ends.head).deserialize_map(&mut head);
     let id = head.id.or_else(|| last_id(&ends.tail));
     id.filter(|_| head.has_method)

@@ -1,4 +1,4 @@
-//! Event streams: messages in events, and the stream of a legacy session.
+//! Reads event streams: responses to requests, and the stream of a legacy session.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::bridge::{Bridge, Limits};
 use crate::mcp::parse::headers::LAST_EVENT_ID;
 
 pub(crate) const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Minimum delay, whatever the server requests.
+/// Minimum delay before a stream is reopened, even if the server requests a shorter one.
 pub(crate) const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
@@ -36,7 +36,7 @@ impl EventStream {
     pub(crate) async fn next(&mut self) -> Result<Option<String>, BodyError> {
         loop {
             while let Some(event) = self.read.pop_front() {
-                // Empty data is a keep-alive, or only has an id for resuming.
+                // An event with empty data is a keep-alive, or only sets the id for resuming.
                 if matches!(&*event.kind, "" | "message") && !event.data.trim().is_empty() {
                     return Ok(Some(event.data));
                 }
@@ -63,7 +63,7 @@ struct StreamPosition {
 }
 
 impl Bridge {
-    /// Keeps the stream of the current session open, and relays its messages.
+    /// Keeps the stream of the current session open and relays the messages on it.
     pub(crate) async fn listen(&self) {
         let (mut lives, mut suspends) = (self.session.subscribe(), self.http.suspends());
         let mut position = StreamPosition::default();
@@ -77,7 +77,7 @@ impl Bridge {
                 if let Some(live) = live {
                     self.listen_to(&live, &mut position).await;
                 }
-                // The server has no stream for this session. Waits for another session.
+                // The server has no stream for this session, so this waits until the session is replaced.
                 std::future::pending::<()>().await;
             };
             let is_over = tokio::select! {
@@ -91,7 +91,7 @@ impl Bridge {
         }
     }
 
-    /// Returns if the server has no stream for the session.
+    /// Keeps the stream of one session open. Returns only if the server has no stream for the session.
     async fn listen_to(&self, live: &OpenSession, position: &mut StreamPosition) {
         let mut pause = RETRY_DELAY;
         loop {
@@ -106,14 +106,14 @@ impl Bridge {
                 Ok(response) if !response.status().is_server_error() => {
                     let is_lost = matches!(response.status().as_u16(), 400 | 404);
                     if position.was_open && is_lost && live.id.is_some() {
-                        // The next request of the session reports the error.
+                        // An error is ignored here, because the next request of the session reports it.
                         let _ = self.reopen_session(live).await;
                     }
                     return;
                 }
                 _ => None,
             };
-            // A stream that was open for a while is reopened soon.
+            // A stream that was open for a while is reopened with a short delay.
             if started.elapsed() > pause * 2 {
                 pause = RETRY_DELAY;
             }
@@ -140,7 +140,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the response to a request of the bridge, and ignores other messages.
+    /// Returns the response to a request that the bridge itself sent. Ignores other messages.
     pub(crate) async fn read_own_response(&self, response: Response<Incoming>) -> Option<String> {
         if client::body_kind(response.headers()) != BodyKind::Events {
             return client::text(response.into_body(), self.limits.body_bytes).await.ok();

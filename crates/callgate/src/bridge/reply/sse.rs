@@ -23,12 +23,12 @@ pub(crate) struct SseDecoder {
     limit: usize,
     line: Vec<u8>,
     has_first_line: bool,
-    /// Set if the last line ended with CR. A following LF belongs to it.
+    /// Whether the last line ended with CR. An LF that follows belongs to the same line break.
     after_cr: bool,
     kind: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// Id of the current event, which becomes `last_event_id` at its end.
+    /// Id of the current event. At the end of the event, it becomes `last_event_id`.
     id: Option<String>,
     last_event_id: Option<String>,
     retry: Option<Duration>,
@@ -48,7 +48,7 @@ impl SseDecoder {
         self.retry
     }
 
-    /// Adds bytes. Returns the events that they complete.
+    /// Adds bytes. Returns the events that are complete now.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
         let mut events = Vec::new();
         while let Some(first) = bytes.first() {
@@ -115,7 +115,7 @@ impl SseDecoder {
 
     fn end_event(&mut self) -> Option<SseEvent> {
         if let Some(id) = self.id.take() {
-            // An empty id resets it.
+            // An empty id resets the last event id.
             self.last_event_id = Some(id).filter(|id| !id.is_empty());
         }
         let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));

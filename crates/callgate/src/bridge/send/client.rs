@@ -21,7 +21,7 @@ use crate::http_client::{Pool, pool_builder, request};
 
 pub(crate) use crate::http_client::{BodyError, next_chunk, text};
 
-/// Maximum size of a body that is not used.
+/// Maximum size of a response body that is read without being used.
 const MAX_IGNORED_BODY: usize = 1 << 16;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,11 +38,11 @@ pub(crate) struct ServerClient {
     tls: ClientConfig,
     pool: Mutex<LimitedPool>,
     suspend: SuspendDetector,
-    /// Number of suspends. Connections may be dead after each.
+    /// Number of times that the system was suspended. After each, connections may be dead.
     suspends: watch::Sender<u64>,
 }
 
-/// Connections, with the time limit of new ones.
+/// A connection pool with the time limit of its new connections.
 #[derive(Debug)]
 struct LimitedPool {
     connections: Pool,
@@ -110,7 +110,7 @@ impl ServerClient {
         pool.request(request).await.map_err(|error| SendError::of(&error))
     }
 
-    /// Sets the time limit of new connections. Replaces the existing ones if it changes.
+    /// Sets the time limit of new connections. If the limit changes, replaces the connection pool.
     pub(crate) fn set_connect_limit(&self, connect: Duration) {
         let mut pool = self.pool();
         if pool.connect != connect {
@@ -126,7 +126,7 @@ impl ServerClient {
         self.suspends.subscribe()
     }
 
-    /// Replaces the connections after a suspend, since idle ones may be dead.
+    /// Replaces the connection pool after the system was suspended, because idle connections may be dead.
     fn reconnect_after_suspend(&self) {
         if self.suspend.was_suspended() {
             let mut pool = self.pool();

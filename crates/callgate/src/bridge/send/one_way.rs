@@ -11,7 +11,7 @@ use crate::bridge::{Bridge, BridgeFailure};
 pub(crate) type Numbered = (u64, OneWayMessage);
 
 impl Bridge {
-    /// Sends the messages of the queue. Sets `last_sent` to the number of each.
+    /// Sends the queued messages. Sets `last_sent` to the number of each message once it is sent.
     pub(crate) async fn send_one_way_messages(
         &self,
         mut queue: mpsc::Receiver<Numbered>,
@@ -40,9 +40,9 @@ impl Bridge {
         let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
         let Some(live) = lost else { return Err(refusal.failure(&self.http)) };
         match other.method.as_deref() {
-            // Their request was lost with the session.
+            // The request to which this message refers was lost with the session.
             None | Some(CANCELLED) => Ok(()),
-            // Reopening the session sends it.
+            // Reopening the session also sends `notifications/initialized`.
             Some(INITIALIZED) => self.reopen_session(&live).await,
             Some(_) => {
                 self.reopen_session(&live).await?;
@@ -54,7 +54,7 @@ impl Bridge {
         }
     }
 
-    /// Sends a message. Returns the response if it is an HTTP error.
+    /// Sends a message. Returns the response if it has an HTTP error status.
     async fn try_send_one_way(
         &self,
         other: &OneWayMessage,

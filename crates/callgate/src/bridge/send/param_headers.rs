@@ -67,7 +67,7 @@ impl ParamHeaders {
     }
 }
 
-/// Returns no parameters if an annotation is invalid: clients do not use such a tool.
+/// Returns the annotated parameters. Returns none if an annotation is invalid, because clients do not use such a tool.
 fn annotations(schema: &RawValue) -> Arc<[HeaderParam]> {
     if !schema.get().contains(HEADER_KEYWORD) {
         return Arc::default();

@@ -1,9 +1,9 @@
-//! Detects that the machine was suspended, or the process stopped.
+//! Detects that the machine was suspended or that the process was stopped.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Minimum gap between two checks that counts as a suspend; longer than scheduling delays.
+/// Minimum gap between two checks that counts as a suspend. It is longer than scheduling delays.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -14,8 +14,8 @@ impl SuspendDetector {
         Self(Mutex::new((Instant::now(), SystemTime::now())))
     }
 
-    /// Returns `true` if the gap since the last check was too long by the monotonic or the wall clock. While the machine is
-    /// suspended, only the wall clock advances; while the process is stopped, both clocks do.
+    /// Returns `true` if the last check was too long ago by the monotonic clock or by the wall clock. While the machine
+    /// is suspended, only the wall clock advances. While the process is stopped, both clocks advance.
     pub(crate) fn was_suspended(&self) -> bool {
         self.check(Instant::now(), SystemTime::now())
     }

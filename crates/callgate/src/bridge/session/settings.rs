@@ -1,4 +1,4 @@
-//! Log level and subscriptions of a session, for restoring them in a new one.
+//! Log level and subscriptions of a session. They are restored in a new session.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// Maximum number of subscriptions that are restored.
 const MAX_SUBSCRIPTIONS: usize = 1024;
 
-/// Parameters of successful requests that change the session.
+/// Parameters of the successful requests that changed the session's settings.
 #[derive(Debug, Default)]
 pub(crate) struct SessionSettings(Mutex<Settings>);
 
@@ -79,7 +79,7 @@ impl SessionSettings {
 }
 
 impl Bridge {
-    /// Sends the requests again in a new session.
+    /// Repeats the requests that changed the session's settings, in a new session.
     pub(crate) async fn restore_settings(&self, headers: &HeaderMap) {
         let restoring = async {
             for body in self.settings.requests() {

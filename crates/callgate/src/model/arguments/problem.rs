@@ -10,9 +10,9 @@ use crate::wire::{shortened, strict_json};
 
 /// Maximum number of problems per error.
 const MAX_PROBLEMS: usize = 8;
-/// Maximum number of characters shown of a value.
+/// Maximum number of characters of a value that a message shows.
 const MAX_SHOWN: usize = 60;
-/// Maximum number of parameters among which a similar name is looked for.
+/// Maximum number of parameters that are compared with an unknown name to find a similar one.
 const MAX_COMPARED: usize = 256;
 
 /// Arguments that do not match the input schema. The method did not run.
@@ -37,11 +37,11 @@ impl ArgumentsError {
 
     pub(super) fn gap(argument: &str) -> Self {
         Self::one(format!(
-            "argument `{argument}` has no default and must be given when a later one is"
+            "argument `{argument}` has no default and must be given if a later argument is given"
         ))
     }
 
-    /// Lists invalid arguments without details.
+    /// Lists invalid arguments without the reasons.
     pub(super) fn wrong<'a>(
         arguments: impl Iterator<Item = (&'a str, &'a Value)>,
         input: &CompiledInput,
@@ -98,7 +98,7 @@ pub(super) fn unknown<'a>(
     format!("unknown argument {}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the known name that is most likely meant, if one is similar enough.
+/// Returns the known name that the client most likely meant, if one is similar enough.
 fn most_similar<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let letters = |name: &str| name.to_lowercase().chars().take(MAX_SHOWN).collect::<Vec<_>>();
     let name = letters(name);
@@ -108,7 +108,7 @@ fn most_similar<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<
     Some(nearest)
 }
 
-/// Returns the number of characters to insert, delete or replace.
+/// Returns the minimum number of characters to insert, delete or replace to convert `from` to `to`.
 fn edit_distance(from: &[char], to: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (deleted, one) in from.iter().enumerate() {

@@ -110,7 +110,7 @@ fn missing_positional_argument_is_its_default_or_null_or_an_error() {
     assert_eq!(positional(r#"{"c":3}"#).unwrap(), r#"[{"x":[1]},null,3]"#);
     assert_eq!(
         positional(r#"{"d":4}"#).unwrap_err(),
-        "argument `c` has no default and must be given when a later one is"
+        "argument `c` has no default and must be given if a later argument is given"
     );
     assert_eq!(positional("{}").unwrap(), "[]");
     assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "unknown argument `e`");
@@ -172,7 +172,7 @@ fn absent_parameter_in_the_middle_is_omitted_by_name_or_null_by_position() {
     }
     assert_eq!(
         sent(&plan, gap, ParamStyle::Positional).unwrap_err(),
-        "argument `cursor` has no default and must be given when a later one is"
+        "argument `cursor` has no default and must be given if a later argument is given"
     );
     assert_eq!(plan.unsendable(), Some(("limit", "cursor")));
 }

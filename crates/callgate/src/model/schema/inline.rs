@@ -1,8 +1,8 @@
 //! Inlining of `$defs`.
 //!
-//! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large.
-//! [`crate::model::types`] applies the same rule to classes of the registry. A schema may be somebody else's
-//! input, so inlining adds at most [`MAX_ADDED_BYTES`] to it.
+//! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large. [`crate::model::types`] applies the
+//! same rule to classes of the registry. Schemas can come from untrusted sources, so inlining adds at most [`MAX_ADDED_BYTES`] to
+//! a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::walk::{for_each_schema, for_each_schema_mut, json_bytes, nodes};
 use crate::model::types::{MAX_INLINE_BYTES, MAX_INLINE_NODES};
 use crate::wire::percent;
 
-/// Maximum number of bytes that inlining adds to a schema. References beyond are kept.
+/// Maximum number of bytes that inlining adds to a schema. Further references are kept.
 const MAX_ADDED_BYTES: usize = 1 << 20;
 
 /// Replaces references by the definitions in `$defs`.
@@ -96,8 +96,8 @@ impl<'a> Inliner<'a> {
         targets
     }
 
-    /// Keeps a definition as a reference if its inlined form is too large. Its targets are measured first,
-    /// so that inlining is idempotent.
+    /// Keeps a definition as a reference if its inlined form is too large. Measures the definitions it refers to first, so that
+    /// inlining is idempotent.
     fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
@@ -142,11 +142,11 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Annotation keywords, where the referring schema overrides the definition.
+/// Annotation keywords. If both the definition and the referring schema have one, the referring schema's value is used.
 const ANNOTATIONS: [&str; 6] =
     ["title", "description", "default", "examples", "deprecated", "$comment"];
 
-/// Merges a definition with the keywords beside its `$ref`.
+/// Merges a definition with the other keywords of the schema that refers to it.
 fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
     let mut merged = definition.as_object().cloned().unwrap_or_default();
     beside.shift_remove("$ref");
@@ -166,7 +166,7 @@ fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Val
     for (keyword, value) in beside {
         match (merged.get_mut(&keyword), value) {
             (Some(Value::Object(known)), Value::Object(mut named)) if keyword == "properties" => {
-                // The tag of a tagged union comes first.
+                // The properties beside the `$ref` come first, because the tag of a tagged union is one of them.
                 named.extend(std::mem::take(known));
                 *known = named;
             }
@@ -184,7 +184,7 @@ fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Val
     merged
 }
 
-/// Keywords with which adding a type would not allow null.
+/// Keywords that would still reject null if `null` were added to the types of the schema.
 const LIMITING: [&str; 8] =
     ["const", "oneOf", "anyOf", "allOf", "not", "if", "$ref", "$dynamicRef"];
 

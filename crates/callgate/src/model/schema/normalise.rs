@@ -23,7 +23,7 @@ const WIDTHS: [&str; 14] = [
 /// that has them.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
-/// Keywords that a root may have for its properties to be renamed.
+/// Keywords that the root may have if properties are to be renamed.
 const PLAIN_AT_ROOT: [&str; 8] = [
     "type",
     "properties",
@@ -39,16 +39,15 @@ const PLAIN_AT_ROOT: [&str; 8] = [
 const SCHEMAS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
 
-/// Keywords at the root that state which undeclared properties are allowed.
+/// Keywords of the root that define which undeclared properties are allowed.
 const STATED: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "propertyNames"];
 
-/// Keywords at the root that can declare properties in other schemas.
+/// Keywords of the root whose schemas can declare further properties.
 const APPLICATORS: [&str; 7] =
     ["allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"];
 
-/// Returns the keyword that has to be `false` so that an input schema refuses undeclared arguments. Returns
-/// `None` if the schema itself states which undeclared arguments it allows, or does not declare the
-/// arguments that it requires.
+/// Returns the keyword that must be set to `false` so that an input schema rejects undeclared arguments. Returns `None` if the
+/// schema already defines which undeclared arguments it allows, or if it requires arguments that it does not declare.
 pub(crate) fn closing_keyword(root: &Map<String, Value>) -> Option<&'static str> {
     let properties = root.get("properties")?.as_object()?;
     let is_declared = |name: &Value| name.as_str().is_some_and(|it| properties.contains_key(it));
@@ -73,7 +72,7 @@ pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     for_each_schema_mut(&mut schema, &mut clean);
     if let Value::Object(map) = &mut schema {
         map.shift_remove("$schema");
-        // Only a row can turn the check off.
+        // Only a row of the registry can turn the check off.
         map.shift_remove(UNCHECKED);
     }
     Ok(schema)
@@ -115,7 +114,8 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     Ok((schema, advertised))
 }
 
-/// Advertises the properties of hidden root unions. A property with several schemas is their union.
+/// Adds the properties of hidden root unions to the advertised schema. If several members declare the same property, its schema
+/// is the union of theirs.
 fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
@@ -138,8 +138,8 @@ fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     }
 }
 
-/// Renames properties whose names clients reject, unless the root has keywords that refer to property names
-/// other than `required`.
+/// Renames properties whose names clients reject. Changes nothing if a keyword of the root other than `required` refers to
+/// property names.
 fn rename_properties(root: &mut Map<String, Value>) {
     let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };

@@ -1,7 +1,7 @@
 //! Schemas of Rust types, from schemars.
 //!
-//! Each schema has its own generator, so that it contains only its own definitions. Deserialization and
-//! serialization have different schemas: a field may be optional in one only.
+//! Each schema has its own generator, so that it contains only its own definitions. A type has separate schemas for
+//! deserialization and for serialization, because a field may be optional in only one of them.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -15,8 +15,7 @@ use crate::model::method::DefinitionError;
 /// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
 /// `A`.
 ///
-/// The check schema has the bounds of integers, which clients need not see, and no defaults, because serde
-/// fills them in.
+/// The check schema has the bounds of integers, which clients do not need. It has no defaults, because serde fills them in.
 pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12().for_deserialize());
     if let Value::Object(root) = &mut schema {
@@ -99,12 +98,12 @@ fn make_form_field(field: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Returns the schema of a function's result, if it has a meaningful one.
+/// Returns the schema of a function's result, or `None` if it would allow any value or only null.
 pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> {
     let schema = schema::<R>(SchemaSettings::draft2020_12().for_serialize());
     let Some(root) = schema.as_object() else { return Ok(None) };
     if is_result(root) {
-        let problem = "this is a `Result` under another name, whose errors would be shown to callers; \
+        let problem = "the type is another name for `Result`, so callers would see its errors as results; \
                        write `Result<…>` in the signature";
         return Err(DefinitionError::value("result", problem));
     }
@@ -121,7 +120,7 @@ fn is_result(root: &Map<String, Value>) -> bool {
     either.len() == 2 && required("Ok") && required("Err")
 }
 
-/// Adds bounds to integers. Without them, values out of range would pass the check and fail in serde.
+/// Adds bounds to integers. Without bounds, values out of range would pass the check and fail in serde.
 fn bound_integers(schema: &mut Map<String, Value>) {
     let (low, high) = match schema.get("format").and_then(Value::as_str) {
         Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
@@ -134,7 +133,7 @@ fn bound_integers(schema: &mut Map<String, Value>) {
     schema.entry("maximum").or_insert(high);
 }
 
-/// Removes defaults that their own schema rejects, such as infinity, which is null in JSON.
+/// Removes defaults that do not match their own schema. For example, infinity becomes null in JSON.
 fn drop_wrong_defaults(schema: &mut Value) {
     let definitions = schema.get("$defs").cloned();
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -168,7 +167,7 @@ fn list_choices(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Constants of a union that contains only constants and null.
+/// The constants of a union that contains only constants and null.
 #[derive(Default)]
 struct Choices {
     types: Vec<Value>,
@@ -236,7 +235,7 @@ impl Choices {
     }
 }
 
-/// Moves description and default to the end, as for parameters defined by hand.
+/// Moves description and default to the end, where parameters defined by hand have them.
 fn move_annotations_last(property: &mut Value) {
     let Value::Object(property) = property else { return };
     for key in ["description", "default"] {

@@ -1,7 +1,7 @@
 //! Rewrites schemas so that each of them has one type.
 //!
-//! Some clients fail on a list in `type` and on a parameter without a type, and lose the tool or all tools of the
-//! server. Over MCP, a list is written as `anyOf` of single types, and a parameter without a type as `anyOf` of all. A
+//! Some clients fail on a `type` with several types, or on a parameter without a type: they lose the tool, or all tools of the
+//! server. For MCP, several types are therefore written as `anyOf` of single types, and a missing type as `anyOf` of all types. A
 //! value is valid for the rewritten schema exactly if it is valid for the original.
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", 
 /// Keywords with a list of alternatives.
 const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 
-/// Keywords by which clients find the type of a value.
+/// Keywords from which clients derive the type of a value.
 const TYPED: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
 
 /// Keywords that do not restrict values.
@@ -34,7 +34,7 @@ const ANNOTATIONS: [&str; 8] = [
     "$comment",
 ];
 
-/// Keywords that restrict values of one type only, and do not depend on keywords that other types have in common.
+/// Returns the keywords that restrict only values of this type and do not depend on keywords of other types.
 fn keywords_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "string" => &["minLength", "maxLength", "pattern", "format"],
@@ -65,11 +65,11 @@ fn keywords_of(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the rewritten schema, or `None` if it is the same.
+/// Returns the rewritten schema, or `None` if nothing has to be rewritten.
 ///
-/// A schema with references into its parts, such as `#/properties/a`, is not rewritten, because the parts
-/// would move. A schema with `unevaluatedItems` is not rewritten either, because that keyword depends on
-/// whether there is an `items`.
+/// A schema with references into its parts, such as `#/properties/a`, is not rewritten, because the parts would move. A schema
+/// with `unevaluatedItems` is not rewritten either, because the effect of that keyword depends on whether the same schema has
+/// `items`.
 pub(crate) fn single_types(schema: &Value) -> Option<Value> {
     let (mut is_affected, mut counts_items) = (false, false);
     for_each_schema(schema, &mut |map| {
@@ -112,7 +112,7 @@ fn needs_rewrite(schema: &Schema) -> bool {
         || members(schema).any(|member| !is_typed(member) || is_union(member))
 }
 
-/// Returns the members of all unions.
+/// Returns the members of all unions of a schema.
 fn members(schema: &Schema) -> impl Iterator<Item = &Value> {
     let unions = UNIONS.iter().filter_map(|keyword| schema.get(*keyword)?.as_array());
     unions.flatten()
@@ -168,7 +168,7 @@ fn types_of_values(schema: &Schema) -> Option<Vec<&'static str>> {
     Some(distinct(values(schema)?.iter().map(types)))
 }
 
-/// Returns the different types of a list, in its order.
+/// Returns the types of a list without duplicates, in the original order.
 fn distinct<'a>(listed: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut types = Vec::new();
     for kind in listed {
@@ -184,7 +184,7 @@ fn values(schema: &Schema) -> Option<&[Value]> {
     schema.get("const").map(std::slice::from_ref).or(listed)
 }
 
-/// Returns `true` unless `enum` or `const` excludes all values of a type.
+/// Returns `true` unless `enum` or `const` excludes all values of the type.
 fn has_values(schema: &Schema, kind: &str) -> bool {
     values(schema).is_none_or(|values| values.iter().any(|value| is_of(value, kind)))
 }
@@ -201,14 +201,14 @@ fn is_of(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Removes values of other types from `enum`.
+/// Removes the values of other types from `enum`.
 fn keep_values(schema: &mut Schema, kind: &str) {
     if let Some(Value::Array(values)) = schema.get_mut("enum") {
         values.retain(|value| is_of(value, kind));
     }
 }
 
-/// Returns the part of a schema for one type.
+/// Returns the part of a schema that applies to one type.
 fn branch(schema: &Schema, kind: &str) -> Value {
     let mut branch = Schema::from_iter([("type".to_owned(), kind.into())]);
     let own = |keyword: &str| keywords_of(kind).contains(&keyword);
@@ -219,7 +219,7 @@ fn branch(schema: &Schema, kind: &str) -> Value {
     Value::Object(branch)
 }
 
-/// Adds `anyOf`, beside one that is already there in `allOf`.
+/// Adds `anyOf`. If the schema already has `anyOf`, adds the new one in `allOf`.
 fn add_union(schema: &mut Schema, at: usize, branches: Value) {
     if !schema.contains_key("anyOf") {
         schema.shift_insert(at.min(schema.len()), "anyOf".to_owned(), branches);
@@ -228,7 +228,7 @@ fn add_union(schema: &mut Schema, at: usize, branches: Value) {
     }
 }
 
-/// Returns `true` if a member of a union has only these types.
+/// Returns `true` if a member of a union allows only these types.
 fn is_within(member: &Value, types: &[String]) -> bool {
     let is_listed = |kind: &str| {
         types.iter().any(|known| known == kind || (known == "number" && kind == "integer"))
@@ -240,7 +240,7 @@ fn is_within(member: &Value, types: &[String]) -> bool {
     }
 }
 
-/// Returns `true` if a nested property is repeated in a header. Clients find it only below `properties`.
+/// Returns `true` if a nested property has the annotation `x-mcp-header`. Clients find the annotation only below `properties`.
 fn has_headers(schema: &Schema) -> bool {
     let mut found = false;
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -250,7 +250,7 @@ fn has_headers(schema: &Schema) -> bool {
     found
 }
 
-/// Sets the type of properties and members of unions that have none.
+/// Adds a type to properties and to members of unions that have no type.
 fn type_members(schema: &mut Schema) {
     let outer = schema.get("type").and_then(Value::as_str).map(ToOwned::to_owned);
     for keyword in UNIONS {
@@ -268,7 +268,7 @@ fn type_members(schema: &mut Schema) {
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     let untyped = properties.into_iter().flat_map(Map::values_mut).filter(|it| !is_typed(it));
     for property in untyped.filter_map(Value::as_object_mut) {
-        // Properties of a condition such as `if`, which has no type, are no parameters.
+        // Properties of a schema without a type, such as the condition in `if`, are not parameters.
         if outer.is_some() || allows_any(property) {
             list_all_types(property);
         }
@@ -282,7 +282,7 @@ fn allows_any(schema: &Schema) -> bool {
     schema.keys().all(is_annotation)
 }
 
-/// Writes a schema without a type as a union of all types, beginning with those that it restricts.
+/// Writes a schema without a type as a union of all types. The types whose values the schema restricts come first.
 fn list_all_types(schema: &mut Schema) {
     if has_headers(schema) {
         return;
@@ -327,7 +327,7 @@ fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value
     (is_nested && (is_any_of || are_disjoint(&flat))).then_some((flat, description))
 }
 
-/// Returns the members of a schema that is only a union, with texts.
+/// Returns the members of a schema that has no keywords other than a union, a title and a description.
 fn nested_union(schema: &Value) -> Option<(&'static str, &Vec<Value>)> {
     let schema = schema.as_object()?;
     let keyword = UNIONS.into_iter().find(|keyword| schema.contains_key(*keyword))?;
@@ -336,7 +336,7 @@ fn nested_union(schema: &Value) -> Option<(&'static str, &Vec<Value>)> {
     schema.keys().all(is_plain).then_some((keyword, members))
 }
 
-/// Returns `true` if no value can have the types of two schemas.
+/// Returns `true` if no value matches the types of two of the schemas.
 fn are_disjoint(schemas: &[Value]) -> bool {
     let mut seen: Vec<&str> = Vec::new();
     schemas.iter().all(|schema| {

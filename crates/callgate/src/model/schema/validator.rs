@@ -1,4 +1,4 @@
-//! Compiles schemas to validators that run in time linear in the value.
+//! Compiles schemas to validators whose run time is linear in the size of the value.
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use super::UNCHECKED;
 use super::walk::{for_each_schema, for_each_schema_mut, references};
 use crate::model::method::DefinitionError;
 
-/// Maximum size of a compiled pattern, in bytes. The time of a match grows with it.
+/// Maximum size of a compiled pattern, in bytes. A match takes longer the larger the compiled pattern is.
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
-/// Compiles a schema. Patterns of [`unchecked_patterns`] are left out, and with them every keyword that
-/// would then reject more values, such as `not`. With [`UNCHECKED`], accepts all objects.
+/// Compiles a schema. Patterns returned by [`unchecked_patterns`] are left out. Keywords that would reject more values without
+/// the pattern, such as `not`, are left out too. If the schema has [`UNCHECKED`], the validator accepts all objects.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     if schema.get(UNCHECKED).is_some() {
         return build(&json!({"type": "object"})).map_err(|error| invalid(&error));
@@ -40,8 +40,8 @@ pub(crate) fn compile_property(
     compile(&schema)
 }
 
-/// Returns the patterns that need a backtracking engine (look-around, back-references), or are too large
-/// when compiled. A client could make them run for seconds, so that they are not checked here.
+/// Returns the patterns that need a backtracking engine (look-around, back-references) or are too large when compiled. These
+/// patterns are not checked, because a client could make a match run for seconds.
 pub(crate) fn unchecked_patterns(schema: &Value) -> Vec<&str> {
     let mut patterns = Vec::new();
     for_each_schema(schema, &mut |map| patterns.extend(patterns_of(map)));
@@ -72,14 +72,14 @@ fn is_unchecked(pattern: &str) -> bool {
     build(&schema).is_err() && jsonschema::draft202012::new(&schema).is_ok()
 }
 
-/// Returns `true` if a schema has an unchecked pattern or refers to another, which may have one.
+/// Returns `true` if a schema has an unchecked pattern, or refers to a schema that may have one.
 fn may_match_more(schema: &Value) -> bool {
     !unchecked_patterns(schema).is_empty() || !references(schema).is_empty()
 }
 
 fn without_unchecked_patterns(mut schema: Value) -> Value {
     for_each_schema_mut(&mut schema, &mut |map| {
-        // Without its patterns a subschema matches more values, so these keywords would reject more.
+        // Without its patterns, a subschema matches more values, so these keywords would reject more values.
         if map.get("not").is_some_and(may_match_more) {
             map.remove("not");
         }

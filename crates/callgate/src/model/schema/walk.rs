@@ -1,10 +1,10 @@
-//! Traversal of nested schemas and references, which skips data, and sizes of values.
+//! Traversal of nested schemas and references, and sizes of values. The traversal skips data such as defaults.
 
 use serde_json::{Map, Value};
 
 /// Kind of a keyword's value.
 pub(crate) enum KeywordKind {
-    /// A schema, an array of schemas, or neither.
+    /// A schema or an array of schemas; any other value is ignored.
     Schemas,
     /// Schemas by name.
     ByName,
@@ -98,7 +98,7 @@ pub fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&str, &m
     });
 }
 
-/// Returns the nesting depth of schemas.
+/// Returns how deeply schemas are nested.
 pub(crate) fn depth(schema: &Value) -> usize {
     let deepest = |schemas: &mut dyn Iterator<Item = &Value>| schemas.map(depth).max().unwrap_or(0);
     match schema {
@@ -124,7 +124,7 @@ pub(crate) fn accepts(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Returns the number of nested JSON values, including itself.
+/// Returns the number of JSON values: the value itself and all nested values.
 pub(crate) fn nodes(value: &Value) -> usize {
     1 + match value {
         Value::Object(members) => members.values().map(nodes).sum::<usize>(),
@@ -133,7 +133,7 @@ pub(crate) fn nodes(value: &Value) -> usize {
     }
 }
 
-/// Returns the size of a value as JSON in bytes. Stops and returns `None` if it is more than `most`.
+/// Returns the size of a value as JSON, in bytes. Returns `None` as soon as the size exceeds `most`.
 pub fn json_bytes(value: &Value, most: usize) -> Option<usize> {
     let mut left = most;
     spend_json(value, &mut left)?;

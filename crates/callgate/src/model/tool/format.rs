@@ -53,7 +53,7 @@ pub(crate) struct ToolOffsets {
     pub(crate) input_end: u32,
     /// End of `,"outputSchema":…`, if present.
     pub(crate) output_end: u32,
-    /// Whether MCP formats have [`CLOSED`], since undeclared arguments are refused.
+    /// Whether the input schema in MCP formats ends with [`CLOSED`], because undeclared arguments are refused.
     pub(crate) closes_input: bool,
 }
 
@@ -64,9 +64,9 @@ pub(crate) enum OutputKind {
     Unknown,
     /// The root is an object.
     Object,
-    /// Another type; wrapped for the revisions of 2025.
+    /// Another type. It is wrapped in an object for the revisions of 2025.
     Wrapped,
-    /// Another type that cannot be wrapped; hidden from the revisions of 2025.
+    /// Another type that cannot be wrapped. The schema is left out for the revisions of 2025.
     Unwrappable,
 }
 
@@ -87,7 +87,7 @@ impl ToolOffsets {
     }
 }
 
-/// Schemas of a tool over MCP that differ from those over REST, with single types.
+/// Schemas for MCP, with single types, if they differ from the schemas for REST.
 #[derive(Debug)]
 pub(crate) struct McpSchemas {
     input: Option<Box<[u8]>>,
@@ -95,7 +95,7 @@ pub(crate) struct McpSchemas {
 }
 
 impl McpSchemas {
-    /// Returns `None` if both schemas are the same over MCP.
+    /// Returns `None` if the schemas for MCP and for REST are equal.
     pub(super) fn of(input: &Value, output: Option<&Value>) -> Option<Self> {
         let rewritten = |schema| {
             let mut bytes = Vec::new();
@@ -188,11 +188,10 @@ pub(super) fn classify_output(schema: &Value) -> OutputKind {
     if can_move { OutputKind::Wrapped } else { OutputKind::Unwrappable }
 }
 
-/// Keywords with which a schema cannot be nested.
+/// Keywords that change their meaning if the schema is nested in another one.
 const NOT_MOVABLE: [&str; 5] = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
-/// Wraps a schema as the property `result`. Definitions move to the new root, so that references still
-/// resolve.
+/// Wraps a schema as the property `result` of an object. Moves `$defs` to the new root, so that references still resolve.
 fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
     let has_keywords = schema.windows(2).any(|pair| pair == b"\"$");
     if !has_keywords {

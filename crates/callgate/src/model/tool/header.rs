@@ -1,5 +1,5 @@
-//! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them.
-//! Clients drop tools with invalid annotations, so they are rejected here.
+//! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them. Clients drop tools with an
+//! invalid annotation, so methods with one are rejected here.
 
 use serde_json::Value;
 
@@ -20,14 +20,14 @@ pub(crate) struct HeaderParam {
     pub(crate) path: Box<[Box<str>]>,
 }
 
-/// Returns all annotations of an input schema. Fails on an invalid one.
+/// Returns the parameters with an annotation. Fails if an annotation is invalid.
 pub(crate) fn params(schema: &Value) -> Result<Box<[HeaderParam]>, DefinitionError> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
     Ok(found.into())
 }
 
-/// Clients only support annotations on nested properties.
+/// Collects the annotations of nested properties. Clients support annotations nowhere else.
 fn collect<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,
@@ -75,7 +75,7 @@ fn annotated(
     }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase()).into_boxed_str();
     if known.iter().any(|param| param.header == header) {
-        return Err(wrong(&format!("is `{name}`, which another parameter has")));
+        return Err(wrong(&format!("is `{name}`, which another parameter already has")));
     }
     Ok(HeaderParam { header, path: path.iter().map(|name| Box::from(*name)).collect() })
 }

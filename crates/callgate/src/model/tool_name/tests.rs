@@ -66,7 +66,7 @@ fn assigned_name_stays_when_another_method_has_that_id() {
     assert!(names[1].as_ref().unwrap().as_str().starts_with("a_b_"));
     assert_eq!(
         names[2].as_ref().unwrap_err().to_string(),
-        "the tool name `a_b` is another method's"
+        "the tool name `a_b` is already used by another method"
     );
     assert!(names[3].is_err());
 }

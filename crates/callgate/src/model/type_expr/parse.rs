@@ -7,7 +7,7 @@ use super::{ClassName, Field, Literal, TypeExpr};
 
 /// Maximum length of a type in bytes.
 const MAX_LENGTH: usize = 8 * 1024;
-/// Maximum nesting depth, which limits the use of the stack.
+/// Maximum nesting depth. Limits the stack that parsing needs.
 const MAX_DEPTH: usize = 32;
 
 /// The text is not a valid type.
@@ -111,7 +111,7 @@ impl Parser<'_> {
         if self.eat("?") { Ok(self.suffixed()?.or_null()) } else { self.suffixed() }
     }
 
-    /// Parses a type and its `[]` suffixes. They bind more tightly than `?`: `?T[]` is a nullable list.
+    /// Parses a type and its `[]` suffixes. The suffixes bind more tightly than `?`, so `?T[]` is a nullable list.
     fn suffixed(&mut self) -> Result<TypeExpr, TypeProblem> {
         let mut ty = self.primary()?;
         let mut depth = self.depth;
@@ -159,7 +159,7 @@ impl Parser<'_> {
     }
 
     fn resolve(&mut self, name: &str) -> Result<TypeExpr, TypeProblem> {
-        // PHP's types are case-insensitive; aliases of doc comments are not.
+        // PHP's types are case-insensitive; the aliases used in doc comments are case-sensitive.
         let lower = name.to_ascii_lowercase();
         Ok(match lower.as_str() {
             "int" => return self.int(),
@@ -246,7 +246,7 @@ impl Parser<'_> {
         text.parse().map(Some).map_err(|_| TypeProblem::Bound(text))
     }
 
-    /// Parses what follows `array` or `list`: a shape, type arguments, or nothing (`bare`).
+    /// Parses the part after `array` or `list`: a shape, type arguments, or nothing. Returns `bare` if there is nothing.
     fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, TypeProblem> {
         match self.peek() {
             Some('<') => {}
@@ -316,7 +316,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses a key and whether it is optional. Returns `None` and consumes nothing if there is no key.
+    /// Parses a key and the `?` of an optional key. Returns `None` and consumes nothing if there is no key.
     fn key(&mut self) -> Result<Option<(String, bool)>, TypeProblem> {
         let start = self.rest;
         let name = match self.peek() {
