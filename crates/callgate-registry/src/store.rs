@@ -6,7 +6,6 @@
 mod error;
 pub(crate) mod sql_store;
 mod transaction;
-mod contents;
 mod read;
 mod load;
 mod methods;

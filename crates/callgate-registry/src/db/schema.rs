@@ -178,8 +178,8 @@ pub(crate) struct Table {
     /// Part of the names of constraints and triggers.
     short: &'static str,
     columns: &'static [Column],
-    /// Columns of the primary key.
-    key: &'static str,
+    /// Columns of the primary key; if it is `id`, the database assigns ids.
+    pub(crate) key: &'static str,
     /// Columns of the unique constraint.
     unique: &'static str,
     /// Names and columns of further indexes.
@@ -500,12 +500,12 @@ pub(crate) fn script(dialect: Dialect) -> String {
 }
 
 impl Table {
-    /// Returns the number of key columns, and the stored columns with the key first.
-    pub(crate) fn stored_columns(&self) -> (usize, Vec<(&'static str, Stored)>) {
+    /// Returns the stored columns, those of the key first.
+    pub(crate) fn stored_columns(&self) -> Vec<(&'static str, Stored)> {
         let is_key = |column: &&Column| self.key.split(", ").any(|key| key == column.name);
         let (keys, others): (Vec<&Column>, Vec<&Column>) = self.columns.iter().partition(is_key);
-        let stored = |column: &&Column| Some((column.name, column.kind.stored?));
-        (keys.len(), keys.iter().chain(&others).filter_map(stored).collect())
+        let stored = |column: &Column| Some((column.name, column.kind.stored?));
+        keys.into_iter().chain(others).filter_map(stored).collect()
     }
 
     /// Returns the statements that create the table and its indexes.

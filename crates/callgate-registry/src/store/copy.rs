@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use self::content::{Content, TableChecksum, checksums};
 use super::SqlStore;
-use super::contents::tables;
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::Purpose;
 use crate::db::error::OpenError;
@@ -17,8 +16,7 @@ use crate::db::migrate;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
 use crate::rows::ChangeCounters;
-use crate::store::Store as _;
-use crate::store::StoreError;
+use crate::store::{Store as _, StoreError};
 
 /// Source and target of a copy.
 #[derive(Debug, Clone, Copy)]
@@ -158,9 +156,8 @@ async fn target(
 }
 
 fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> CopyReport {
-    let tables = tables().into_iter().zip(sums.iter().zip(found));
-    let tables = tables.map(|(table, (wanted, found))| {
-        let name = to.tables.expand(table.name);
+    let tables = sums.iter().zip(found).map(|(wanted, found)| {
+        let name = to.tables.expand(wanted.table);
         CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
     });
     CopyReport { tables: tables.collect(), was_there: false, moved: false }
@@ -173,11 +170,10 @@ fn refuse_content(
     sums: &[TableChecksum],
     found: &[TableChecksum],
 ) -> Result<(), CopyError> {
-    let tables = tables().into_iter().zip(sums.iter().zip(found));
-    let occupied = tables.filter(|(_, (_, found))| found.rows > 0);
-    let differing = occupied.min_by_key(|(_, (wanted, found))| wanted == found);
-    differing.map_or(Ok(()), |(table, (_, found))| {
-        let (to, table) = (copy.to.to_string(), to.tables.expand(table.name));
+    let occupied = sums.iter().zip(found).filter(|(_, found)| found.rows > 0);
+    let differing = occupied.min_by_key(|(wanted, found)| wanted == found);
+    differing.map_or(Ok(()), |(_, found)| {
+        let (to, table) = (copy.to.to_string(), to.tables.expand(found.table));
         Err(CopyError::NotEmpty { to, table, rows: found.rows })
     })
 }

@@ -6,21 +6,28 @@ use super::CopyError;
 use crate::db::column::Kind;
 use crate::db::database::{Cell, Dialect, Purpose, Value};
 use crate::db::dialect::placeholder;
+use crate::db::schema::{self, Table};
 use crate::db::table_names::TableNames;
-use crate::store::Result;
-use crate::store::contents::{Column, Table, tables};
-use crate::store::{SqlStore, StoreTransaction};
+use crate::store::{Result, SqlStore, StoreTransaction};
 
 /// Maximum number of values in a statement. SQL Server accepts 2,100.
 const MAX_VALUES: usize = 2_000;
 /// Maximum number of characters of a key in a message.
 const MAX_SHOWN: usize = 80;
 
+/// Tables that are not copied, since they belong to running servers.
+const NOT_COPIED: [&str; 3] = ["callgate_messages", "callgate_revisions", "callgate_servers"];
+
+/// Returns the tables to copy, in this order.
+fn tables() -> impl Iterator<Item = &'static Table> {
+    schema::TABLES.iter().filter(|table| !NOT_COPIED.contains(&table.name))
+}
+
 /// Rows of all tables.
 pub(super) struct Content(Vec<TableContent>);
 
 struct TableContent {
-    table: Table,
+    table: &'static Table,
     rows: Vec<Vec<Cell>>,
     /// Highest id that the database assigned.
     last_given: Option<i64>,
@@ -32,9 +39,9 @@ impl Content {
         let mut moment = store.begin(Purpose::Read).await?;
         let mut all = Vec::new();
         for table in tables() {
-            let rows = read(&mut moment, &table).await?;
+            let rows = read(&mut moment, table).await?;
             let mut last_given = None;
-            if table.is_numbered() {
+            if table.key == "id" {
                 let template = moment.dialect().last_given(table.name);
                 last_given =
                     moment.row(&template, &[]).await?.map(|mut row| row.int()).transpose()?;
@@ -51,16 +58,12 @@ impl Content {
         names: &TableNames,
     ) -> std::result::Result<(), CopyError> {
         for TableContent { table, rows, .. } in &self.0 {
+            let columns = table.stored_columns();
             for row in rows {
-                for (column, cell) in table.columns.iter().zip(row) {
-                    if let Some(why) = column.kind.mismatch(cell, target) {
+                for ((column, kind), cell) in columns.iter().zip(row) {
+                    if let Some(why) = kind.mismatch(cell, target) {
                         let (table, row) = (names.expand(table.name), row_shown(table, row));
-                        return Err(CopyError::Incompatible {
-                            table,
-                            row,
-                            column: column.name,
-                            why,
-                        });
+                        return Err(CopyError::Incompatible { table, row, column, why });
                     }
                 }
             }
@@ -69,7 +72,7 @@ impl Content {
     }
 
     pub(super) fn sums(&self) -> Vec<TableChecksum> {
-        self.0.iter().map(|content| TableChecksum::of(&content.rows)).collect()
+        self.0.iter().map(|content| TableChecksum::of(content.table, &content.rows)).collect()
     }
 
     /// Writes all rows and advances the id sequences.
@@ -96,38 +99,48 @@ impl Content {
 pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<TableChecksum>> {
     let mut sums = Vec::new();
     for table in tables() {
-        sums.push(TableChecksum::of(&read(work, &table).await?));
+        sums.push(TableChecksum::of(table, &read(work, table).await?));
     }
     Ok(sums)
 }
 
 /// Reads a table with values in canonical form.
 async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
-    let dialect = work.dialect();
-    let columns: Vec<_> = table.columns.iter().map(|column| column.template(dialect)).collect();
-    let template = format!("SELECT {} FROM {}", columns.join(", "), table.copied_rows());
-    let rows = work.rows(&template, &[]).await?.into_iter().map(|mut row| {
-        table.columns.iter().map(|column| column.kind.canonical(row.cell())).collect()
+    let columns = table.stored_columns();
+    // SQLite's values are read unchanged.
+    let is_sqlite = work.dialect() == Dialect::Sqlite;
+    let selected = columns.iter().map(|(name, kind)| {
+        let mark = if *kind == Kind::Time && !is_sqlite { "seconds" } else { "name" };
+        format!("{{{mark} {name}}}")
     });
+    let selected = selected.collect::<Vec<_>>().join(", ");
+    // Names of tables are not copied.
+    let is_names = table.name == "callgate_meta";
+    let condition = if is_names { " WHERE name <> 'tables'" } else { "" };
+    let template = format!("SELECT {selected} FROM {}{condition}", table.name);
+    let rows = work.rows(&template, &[]).await?.into_iter();
+    let rows =
+        rows.map(|mut row| columns.iter().map(|(_, kind)| kind.canonical(row.cell())).collect());
     Ok(rows.collect())
 }
 
 async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
-    let quoted = |column: &Column| format!("{{name {}}}", column.name);
-    let columns = table.columns.iter().map(quoted).collect::<Vec<_>>().join(", ");
-    for rows in rows.chunks((MAX_VALUES / table.columns.len()).max(1)) {
+    let columns = table.stored_columns();
+    let names = columns.iter().map(|(name, _)| format!("{{name {name}}}"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    for rows in rows.chunks((MAX_VALUES / columns.len()).max(1)) {
         let mut values = Vec::new();
         let mut written = Vec::new();
         for row in rows {
-            let kinds = table.columns.iter().map(|column| column.kind);
-            let row: Vec<Value<'_>> = kinds.zip(row).map(|(kind, cell)| kind.value(cell)).collect();
+            let row = columns.iter().zip(row).map(|((_, kind), cell)| kind.value(cell));
+            let row: Vec<Value<'_>> = row.collect();
             let places = row.iter().map(placeholder).collect::<Vec<_>>().join(", ");
             written.push(format!("({places})"));
             values.extend(row);
         }
         let rows = written.join(", ");
-        let mut insert = format!("INSERT INTO {} ({columns}) VALUES {rows}", table.name);
-        if table.is_numbered() {
+        let mut insert = format!("INSERT INTO {} ({names}) VALUES {rows}", table.name);
+        if table.key == "id" {
             insert = work.dialect().with_given_id(table.name, &insert);
         }
         work.run(&insert, &values).await?;
@@ -143,7 +156,7 @@ async fn advance_sequence(work: &mut StoreTransaction<'_>, table: &Table, last: 
     if last <= highest {
         return Ok(());
     }
-    let others = table.columns.iter().skip(1).map(|column| unique_value(column.kind));
+    let others = table.stored_columns().into_iter().skip(1).map(|(_, kind)| unique_value(kind));
     let row = std::iter::once(Cell::Int(last)).chain(others).collect();
     write(work, table, &[row]).await?;
     work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
@@ -169,22 +182,22 @@ fn row_shown(table: &Table, row: &[Cell]) -> String {
             format!("`{}`", start.escape_debug())
         }
     };
-    let keys = table.keys().iter().zip(row);
-    keys.map(|(column, cell)| format!("{} {}", column.name, shown(cell)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let keys = table.stored_columns().into_iter().take(table.key.split(", ").count()).zip(row);
+    let keys = keys.map(|((name, _), cell)| format!("{name} {}", shown(cell)));
+    keys.collect::<Vec<_>>().join(", ")
 }
 
 /// Number of rows and sum of their hashes, which does not depend on the order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableChecksum {
+    pub(super) table: &'static str,
     pub(super) rows: u64,
     hashes: [u64; 4],
 }
 
 impl TableChecksum {
-    fn of(rows: &[Vec<Cell>]) -> Self {
-        let mut sum = Self { rows: rows.len() as u64, hashes: [0; 4] };
+    fn of(table: &Table, rows: &[Vec<Cell>]) -> Self {
+        let mut sum = Self { table: table.name, rows: rows.len() as u64, hashes: [0; 4] };
         for row in rows {
             let hash = hash(row);
             let parts = hash.as_chunks::<8>().0.iter().map(|part| u64::from_be_bytes(*part));
@@ -231,11 +244,12 @@ mod tests {
             vec![Cell::Int(1), text("1")],
             vec![text("1"), Cell::Int(1)],
         ];
-        let sums = rows.each_ref().map(|row| TableChecksum::of(std::slice::from_ref(row)));
+        let of = |rows: &[Vec<Cell>]| TableChecksum::of(&schema::MIGRATIONS, rows);
+        let sums = rows.each_ref().map(|row| of(std::slice::from_ref(row)));
         for (at, sum) in sums.iter().enumerate() {
             assert!(!sums[..at].contains(sum), "{:?}", rows[at]);
         }
-        let both = |order: [usize; 2]| TableChecksum::of(&order.map(|row| rows[row].clone()));
+        let both = |order: [usize; 2]| of(&order.map(|row| rows[row].clone()));
         assert_eq!(both([0, 3]), both([3, 0]));
         assert_ne!(both([0, 3]), both([0, 0]));
     }
