@@ -9,7 +9,6 @@ mod transaction;
 mod read;
 mod load;
 mod methods;
-mod grants;
 mod edit;
 mod import;
 mod serve;

@@ -5,8 +5,8 @@
 
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::{Dialect, Purpose};
-use crate::db::error::{OpenError, Result};
-use crate::db::pool::{Pool, PoolTransaction};
+use crate::db::error::{DatabaseError, OpenError, Result};
+use crate::db::pool::{Pool, PoolTransaction, retry};
 use crate::db::schema;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
@@ -100,15 +100,11 @@ pub(crate) async fn migrate(
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
-    for _ in 1..MAX_TRIES {
-        match try_migrate(url, options, tables).await {
-            // SQL Server refuses the second of two programs that create the first table.
-            Err(OpenError::Database(error))
-                if error.is_busy() && url.dialect() == Dialect::SqlServer => {}
-            done => return done,
-        }
-    }
-    try_migrate(url, options, tables).await
+    // SQL Server refuses the second of two programs that create the first table.
+    let is_refused = |error: &OpenError| {
+        url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
+    };
+    retry(MAX_TRIES, is_refused, || try_migrate(url, options, tables)).await
 }
 
 async fn try_migrate(

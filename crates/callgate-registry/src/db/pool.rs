@@ -80,9 +80,21 @@ pub(crate) async fn retry_deadlocks<T, E: Retry, F>(attempt: impl Fn() -> F) -> 
 where
     F: Future<Output = Result<T, E>>,
 {
-    for _ in 1..MAX_TRIES {
+    retry(MAX_TRIES, E::is_deadlock, attempt).await
+}
+
+/// Repeats an operation while its error is a temporary one, for a number of attempts in total.
+pub(crate) async fn retry<T, E, F>(
+    tries: usize,
+    is_temporary: impl Fn(&E) -> bool,
+    attempt: impl Fn() -> F,
+) -> Result<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    for _ in 1..tries {
         match attempt().await {
-            Err(error) if error.is_deadlock() => {}
+            Err(error) if is_temporary(&error) => {}
             done => return done,
         }
     }

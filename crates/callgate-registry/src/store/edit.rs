@@ -6,12 +6,28 @@ use super::attach::Change;
 use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
-use crate::db::error as db;
+use crate::db::error::{self as db, DatabaseErrorKind};
 use crate::db::pool::retry_deadlocks;
-use crate::rows::GrantHolder;
-use crate::rows::{MethodRow, UpstreamRow};
-use crate::store::{Entity, Result};
-use crate::store::{NewToken, Store as _};
+use crate::rows::{GrantHolder, MethodRow, UpstreamRow};
+use crate::store::{Entity, NewToken, Result, Store as _, StoreError};
+
+/// Returns the permission table, its column and the id.
+fn permissions(holder: GrantHolder) -> (&'static str, &'static str, i64) {
+    match holder {
+        GrantHolder::User(id) => ("{sections_user_permission}", "id_user", id),
+        GrantHolder::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
+    }
+}
+
+/// Converts a duplicate key into [`StoreError::AlreadyExists`].
+fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
+    match error {
+        StoreError::Database(error) if error.kind == DatabaseErrorKind::Duplicate => {
+            entity.already_exists(name)
+        }
+        error => error,
+    }
+}
 
 impl SqlStore {
     /// Adds a method with its required sections. Fails if another method has the same actions, and they differ.
@@ -82,7 +98,14 @@ impl SqlStore {
     pub async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
         self.check(Change::AddUser).await?;
         let mut work = self.begin(Purpose::Write).await?;
-        let id = work.add_user(login, role).await?;
+        let id_type = match role {
+            Some(role) => Some(work.role_id(role).await?),
+            None => None,
+        };
+        let template = "INSERT INTO {users} (login, id_type) VALUES (?, ?)";
+        let added = work.run(template, &[login.into(), id_type.into()]).await;
+        added.map_err(|error| taken(error, Entity::User, login))?;
+        let id = work.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await?;
         work.commit().await?;
         Ok(id)
     }
@@ -98,8 +121,12 @@ impl SqlStore {
     /// Sets the grant of a user or a role on a section.
     pub async fn grant(&self, holder: GrantHolder, section: &str, mask: Mask) -> Result<()> {
         self.check(Change::Grant(holder, section, mask)).await?;
+        let (table, column, id) = permissions(holder);
         let mut work = self.begin(Purpose::Write).await?;
-        work.grant(holder, section, mask).await?;
+        let id_section = work.section_id(section).await?;
+        let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
+        work.run(&template, &[id_section.into(), id.into()]).await?;
+        work.add_grant(holder, section, mask.value()).await?;
         work.commit().await
     }
 
@@ -154,7 +181,10 @@ impl SqlStore {
     /// Deletes a user's credential at an upstream. Returns `false` if there was none.
     pub async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
-        Ok(self.delete_counted(rows, &[id_user.into(), upstream.into()]).await? > 0)
+        let mut work = self.begin(Purpose::Write).await?;
+        let gone = work.delete_counted(rows, &[id_user.into(), upstream.into()]).await?;
+        work.commit().await?;
+        Ok(gone > 0)
     }
 
     /// Adds or replaces an upstream.
@@ -245,13 +275,6 @@ impl SqlStore {
         work.commit().await
     }
 
-    async fn delete_counted(&self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
-        let mut work = self.begin(Purpose::Write).await?;
-        let gone = work.delete_counted(rows, values).await?;
-        work.commit().await?;
-        Ok(gone)
-    }
-
     /// Deletes tokens. Returns their number.
     async fn revoke_where(&self, condition: &str, value: Value<'_>) -> Result<u64> {
         let mut work = self.begin(Purpose::Tokens).await?;
@@ -259,7 +282,9 @@ impl SqlStore {
         let rows = work.rows(&template, &[value]).await?;
         let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<db::Result<_>>()?;
         for part in ids.chunks(self.dialect().most_listed()) {
-            work.delete_tokens(part).await?;
+            let (list, ids) = listed(part.iter().copied());
+            work.lock_tokens(&list, &ids).await?;
+            work.run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids).await?;
         }
         work.commit().await?;
         Ok(ids.len() as u64)
@@ -267,10 +292,47 @@ impl SqlStore {
 }
 
 impl StoreTransaction<'_> {
-    async fn delete_tokens(&mut self, ids: &[i64]) -> Result<()> {
-        let (list, ids) = listed(ids.iter().copied());
-        self.lock_tokens(&list, &ids).await?;
-        self.run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids).await
+    async fn role_id(&mut self, caption: &str) -> Result<i64> {
+        let look = "SELECT id FROM {users_types} WHERE caption = ?";
+        if let Some(mut row) = self.row(look, &[caption.into()]).await? {
+            return Ok(row.int()?);
+        }
+        self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
+        // Databases differ in how `INSERT` returns the id.
+        self.number(look, &[caption.into()]).await
+    }
+
+    async fn add_section(&mut self, ident: &str, caption: &str, mask: Value<'_>) -> Result<()> {
+        let template = "INSERT INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
+        let added = self.run(template, &[caption.into(), ident.into(), mask]).await;
+        added.map_err(|error| taken(error, Entity::Section, ident))
+    }
+
+    /// Adds a section unless it exists.
+    pub(super) async fn ensure_section(
+        &mut self,
+        ident: &str,
+        caption: &str,
+        mask: Value<'_>,
+    ) -> Result<()> {
+        let look = "SELECT 1 FROM {sections} WHERE ident = ?";
+        if self.is_there(look, &[ident.into()]).await? {
+            return Ok(());
+        }
+        self.add_section(ident, caption, mask).await
+    }
+
+    pub(super) async fn add_grant(
+        &mut self,
+        holder: GrantHolder,
+        section: &str,
+        value: i64,
+    ) -> Result<()> {
+        let (table, column, id) = permissions(holder);
+        let id_section = self.section_id(section).await?;
+        let template =
+            format!("INSERT INTO {table} (id_section, {column}, value) VALUES (?, ?, ?)");
+        self.run(&template, &[id_section.into(), id.into(), value.into()]).await
     }
 
     pub(super) async fn lock_tokens(&mut self, list: &str, ids: &[Value<'_>]) -> Result<()> {

@@ -1,13 +1,13 @@
 //! Administration: reads.
 
 use super::{SqlStore, StoreTransaction, read};
-use crate::db::database::{Dialect, Row, Value};
+use crate::db::database::{Dialect, Purpose, Row, Value};
 use crate::db::error as db;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
     TokenRow, UpstreamRow, UserRow,
 };
-use crate::store::{Entity, Result};
+use crate::store::{Entity, Result, StoreError};
 
 const SECTIONS: &str = "SELECT id, {text caption}, {text ident}, {text mask}
     FROM {sections} ORDER BY ident";
@@ -42,6 +42,9 @@ const USER_GRANTS: &str =
 
 const ROLE_GRANTS: &str = "SELECT {int id_section}, {int id_user_type}, {text value}
     FROM {sections_user_types_permission}";
+
+const IMPORTS: &str = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
+    FROM callgate_imports";
 
 /// Returns the template that selects methods, to be followed by a condition and an order.
 pub(super) fn methods(dialect: Dialect) -> String {
@@ -156,16 +159,47 @@ impl SqlStore {
 
     /// Returns the values of earlier imports by upstream and id.
     pub async fn imports(&self) -> Result<Vec<ImportRow>> {
-        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
-                        FROM callgate_imports ORDER BY upstream, rpc_method";
-        self.read(template, &[], read::import).await
+        let template = format!("{IMPORTS} ORDER BY upstream, rpc_method");
+        self.read(&template, &[], read::import).await
     }
 
     /// Returns the values of earlier imports of a method, by upstream.
     pub async fn imports_of(&self, id: &str) -> Result<Vec<ImportRow>> {
-        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
-                        FROM callgate_imports WHERE rpc_method = ? ORDER BY upstream";
-        self.read(template, &[id.into()], read::import).await
+        let template = format!("{IMPORTS} WHERE rpc_method = ? ORDER BY upstream");
+        self.read(&template, &[id.into()], read::import).await
+    }
+
+    /// Reads the rows of a catalog without those of an attached database.
+    pub(super) async fn own_catalog_rows(&self) -> Result<CatalogRows> {
+        let mut moment = self.begin(Purpose::Read).await?;
+        let rows = CatalogRows {
+            change_counter: moment.change_counter("catalog").await?,
+            methods: moment.all_methods().await?,
+            sections: moment.read(SECTIONS, read::section).await?,
+            actions: moment.read(ACTIONS, read::action).await?,
+            types: moment.read(TYPES, read::class).await?,
+            upstreams: moment.read(UPSTREAMS, read::upstream).await?,
+            settings: moment.read(SETTINGS, read::setting).await?,
+        };
+        moment.check_unchanged("catalog", rows.change_counter).await?;
+        Ok(rows)
+    }
+
+    /// Reads the rows of the access snapshot without those of an attached database.
+    pub(super) async fn own_access_rows(&self) -> Result<AccessRows> {
+        let mut moment = self.begin(Purpose::Read).await?;
+        let rows = AccessRows {
+            change_counter: moment.change_counter("access").await?,
+            users: moment.read(USERS, read::user).await?,
+            roles: moment.read(&format!("{ROLES} ORDER BY id"), read::role).await?,
+            sections: moment.read(SECTIONS, read::section).await?,
+            user_grants: moment.read(USER_GRANTS, read::grant).await?,
+            role_grants: moment.read(ROLE_GRANTS, read::grant).await?,
+            credentials: moment.read(CREDENTIALS, read::credential).await?,
+            settings: moment.read(SETTINGS, read::setting).await?,
+        };
+        moment.check_unchanged("access", rows.change_counter).await?;
+        Ok(rows)
     }
 
     /// Returns a value of `callgate_meta`.
@@ -196,38 +230,10 @@ impl StoreTransaction<'_> {
         self.read(&template, |row| read::method(dialect, row)).await
     }
 
-    pub(super) async fn catalog_rows(&mut self) -> Result<CatalogRows> {
-        Ok(CatalogRows {
-            change_counter: self.change_counter("catalog").await?,
-            methods: self.all_methods().await?,
-            sections: self.read(SECTIONS, read::section).await?,
-            actions: self.read(ACTIONS, read::action).await?,
-            types: self.read(TYPES, read::class).await?,
-            upstreams: self.read(UPSTREAMS, read::upstream).await?,
-            settings: self.read(SETTINGS, read::setting).await?,
-        })
-    }
-
-    pub(super) async fn access_rows(&mut self) -> Result<AccessRows> {
-        Ok(AccessRows {
-            change_counter: self.change_counter("access").await?,
-            users: self.read(USERS, read::user).await?,
-            roles: self.read(&format!("{ROLES} ORDER BY id"), read::role).await?,
-            sections: self.read(SECTIONS, read::section).await?,
-            user_grants: self.read(USER_GRANTS, read::grant).await?,
-            role_grants: self.read(ROLE_GRANTS, read::grant).await?,
-            credentials: self.read(CREDENTIALS, read::credential).await?,
-            settings: self.read(SETTINGS, read::setting).await?,
-        })
-    }
-
-    /// Whether the rows that were read are consistent.
-    pub(super) async fn is_consistent(
-        &mut self,
-        counter: &str,
-        change_counter: i64,
-    ) -> Result<bool> {
-        Ok(self.dialect().has_snapshot_reads()
-            || self.change_counter(counter).await? == change_counter)
+    /// Fails if rows that were read without a snapshot changed meanwhile.
+    async fn check_unchanged(&mut self, counter: &str, change_counter: i64) -> Result<()> {
+        let is_same = self.dialect().has_snapshot_reads()
+            || self.change_counter(counter).await? == change_counter;
+        if is_same { Ok(()) } else { Err(StoreError::Conflict) }
     }
 }

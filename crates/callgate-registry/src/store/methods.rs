@@ -246,17 +246,4 @@ impl StoreTransaction<'_> {
         }
         Ok(found)
     }
-
-    /// Sets tool names of rows without one.
-    pub(super) async fn name_tools(&mut self, names: &[(i64, String)]) -> Result<()> {
-        let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
-        let list = vec!["?"; names.len()].join(", ");
-        let template = format!(
-            "UPDATE {{rpc_methods}} SET tool_name = CASE id {cases} END
-             WHERE id IN ({list}) AND tool_name IS NULL"
-        );
-        let pairs = names.iter().flat_map(|(id, name)| [Value::from(*id), name.into()]);
-        let values: Vec<_> = pairs.chain(names.iter().map(|(id, _)| Value::from(*id))).collect();
-        self.run(&template, &values).await
-    }
 }

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use callgate::Secret;
 
 use super::load::TOKENS;
-use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed, read};
+use super::{MAX_CHANGED, SqlStore, listed, read};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::Upsert;
-use crate::db::pool::retry_deadlocks;
+use crate::db::pool::{retry, retry_deadlocks};
 use crate::rows::{
     AccessRows, CatalogRows, ChangeCounters, KeyRow, MessageRow, SessionRow, TokenRow,
 };
@@ -22,6 +22,9 @@ const MAX_READS: usize = 10;
 
 const CHANGE_COUNTERS: &str = "SELECT name, value FROM callgate_revisions";
 
+const SESSIONS: &str = "SELECT {text nonce}, number, {int ended}, {text log_level},
+    {text subscriptions}, {seconds ends_at} FROM callgate_sessions";
+
 #[async_trait]
 impl Store for SqlStore {
     async fn change_counters(&self) -> Result<ChangeCounters> {
@@ -31,33 +34,19 @@ impl Store for SqlStore {
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
-        for _ in 0..MAX_READS {
-            let mut moment = self.begin(Purpose::Read).await?;
-            let rows = moment.catalog_rows().await?;
-            if moment.is_consistent("catalog", rows.change_counter).await? {
-                drop(moment);
-                return match &self.festi {
-                    Some(festi) => Ok(festi.catalog_rows(rows).await?),
-                    None => Ok(rows),
-                };
-            }
+        let own = retry(MAX_READS, is_conflict, || self.own_catalog_rows()).await?;
+        match &self.festi {
+            Some(festi) => Ok(festi.catalog_rows(own).await?),
+            None => Ok(own),
         }
-        Err(StoreError::Conflict)
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
-        for _ in 0..MAX_READS {
-            let mut moment = self.begin(Purpose::Read).await?;
-            let rows = moment.access_rows().await?;
-            if moment.is_consistent("access", rows.change_counter).await? {
-                drop(moment);
-                return match &self.festi {
-                    Some(festi) => Ok(festi.access_rows(rows).await?),
-                    None => Ok(rows),
-                };
-            }
+        let own = retry(MAX_READS, is_conflict, || self.own_access_rows()).await?;
+        match &self.festi {
+            Some(festi) => Ok(festi.access_rows(own).await?),
+            None => Ok(own),
         }
-        Err(StoreError::Conflict)
     }
 
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
@@ -66,7 +55,10 @@ impl Store for SqlStore {
             None => Vec::new(),
         };
         for part in digests.chunks(self.dialect().most_listed()) {
-            found.extend(self.some_tokens_with(part).await?);
+            let list = vec!["?"; part.len()].join(", ");
+            let template = format!("{TOKENS} WHERE t.digest IN ({list})");
+            let values: Vec<Value<'_>> = part.iter().map(Value::from).collect();
+            found.extend(self.read(&template, &values, read::token).await?);
         }
         Ok(found)
     }
@@ -84,10 +76,8 @@ impl Store for SqlStore {
     }
 
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
-        let template = "SELECT {text nonce}, number, {int ended}, {text log_level},
-                        {text subscriptions}, {seconds ends_at} FROM callgate_sessions
-                        WHERE number > ? ORDER BY number {limit 10000}";
-        self.read(template, &[number.into()], read::session).await
+        let template = format!("{SESSIONS} WHERE number > ? ORDER BY number {{limit 10000}}");
+        self.read(&template, &[number.into()], read::session).await
     }
 
     async fn changed(&self) {
@@ -122,7 +112,7 @@ impl Store for SqlStore {
         let mut raised = None;
         for part in own.chunks(MAX_CHANGED) {
             // Another program locks the rows before the counters, which can deadlock.
-            let (before, after) = retry_deadlocks(|| self.name_some_tools(part)).await?;
+            let (before, after) = retry_deadlocks(|| self.name_tools(part)).await?;
             let (first, last) = raised.unwrap_or((before, before));
             if last != before {
                 // The next catalog assigns the other names.
@@ -153,7 +143,7 @@ impl Store for SqlStore {
         let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
         let uses: Vec<(i64, i64)> = last.into_iter().collect();
         for part in uses.chunks(most) {
-            retry_deadlocks(|| self.touch_some_tokens(part)).await?;
+            retry_deadlocks(|| self.touch_tokens(part)).await?;
         }
         Ok(())
     }
@@ -184,9 +174,23 @@ impl Store for SqlStore {
 
     async fn add_key(&self, key: &NewKey) -> Result<bool> {
         let mut work = self.begin(Purpose::Keys).await?;
-        let added = work.add_key(key).await?;
+        let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
+                    ORDER BY id DESC {limit 1}";
+        let newest = work.row(look, &[(&key.purpose).into()]).await?;
+        let newest = newest.map(|mut row| row.int()).transpose()?;
+        let now = work.number("SELECT {seconds now}", &[]).await?;
+        let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
+        if newest.is_some_and(|newest| !is_old(newest)) {
+            return Ok(false);
+        }
+        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.signs_in) };
+        let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
+                        VALUES (?, ?, {at}, {at})";
+        let (created_at, active_from) = (Value::time(now), Value::time(active_from));
+        let values = [(&key.purpose).into(), (&key.secret).into(), created_at, active_from];
+        work.run(template, &values).await?;
         work.commit().await?;
-        Ok(added)
+        Ok(true)
     }
 
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
@@ -219,7 +223,28 @@ impl Store for SqlStore {
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
         let mut work = self.begin(Purpose::Note).await?;
-        let row = work.update_session(nonce, ends_at, change).await?;
+        // First, so that other writers of sessions wait.
+        let number = work.next_number("sessions").await?;
+        let look = format!("{SESSIONS} WHERE nonce = ?");
+        let old = work.row(&look, &[nonce.into()]).await?.map(read::session).transpose()?;
+        let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
+        let mut row = old.unwrap_or(empty);
+        let has_ended = row.ended;
+        change(&mut row);
+        row.ended |= has_ended;
+        row.number = number;
+        work.upsert(&Upsert {
+            table: "callgate_sessions",
+            keys: &[("nonce", nonce.into())],
+            columns: &[
+                ("number", number.into()),
+                ("ended", row.ended.into()),
+                ("log_level", (&row.log_level).into()),
+                ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
+            ],
+            once: &[("ends_at", Value::time(ends_at).into())],
+        })
+        .await?;
         work.commit().await?;
         Ok(row)
     }
@@ -248,13 +273,12 @@ impl Store for SqlStore {
     }
 }
 
-impl SqlStore {
-    async fn some_tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
-        let list = vec!["?"; digests.len()].join(", ");
-        let values: Vec<Value<'_>> = digests.iter().map(Value::from).collect();
-        self.read(&format!("{TOKENS} WHERE t.digest IN ({list})"), &values, read::token).await
-    }
+/// Whether another program changed the rows while they were read.
+fn is_conflict(error: &StoreError) -> bool {
+    matches!(error, StoreError::Conflict)
+}
 
+impl SqlStore {
     /// Returns the time of the database.
     async fn write_lease(&self, server: &str, seconds: i64) -> Result<i64> {
         let mut work = self.begin(Purpose::Note).await?;
@@ -270,86 +294,37 @@ impl SqlStore {
         Ok(now)
     }
 
-    async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
+    /// Sets tool names of rows without one. Returns the catalog's change counter before and after.
+    async fn name_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
+        let (list, ids) = listed(names.iter().map(|(id, _)| *id));
+        let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
+        let template = format!(
+            "UPDATE {{rpc_methods}} SET tool_name = CASE id {cases} END
+             WHERE id IN ({list}) AND tool_name IS NULL"
+        );
+        let pairs = names.iter().flat_map(|(id, name)| [Value::from(*id), name.into()]);
+        let values: Vec<Value<'_>> = pairs.chain(ids).collect();
         let mut work = self.begin(Purpose::Write).await?;
         let before = work.change_counter("catalog").await?;
-        work.name_tools(names).await?;
+        work.run(&template, &values).await?;
         let after = work.change_counter("catalog").await?;
         work.commit().await?;
         Ok((before, after))
     }
 
-    async fn touch_some_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
-        let mut work = self.begin(Purpose::Note).await?;
-        work.record_token_uses(uses).await?;
-        work.commit().await
-    }
-}
-
-impl StoreTransaction<'_> {
     /// Records uses of tokens unless a later one is stored.
-    async fn record_token_uses(&mut self, uses: &[(i64, i64)]) -> Result<()> {
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
         let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
         let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
         let pairs: Vec<Value<'_>> = pairs.collect();
         let (list, ids) = listed(uses.iter().map(|(id, _)| *id));
-        self.lock_tokens(&list, &ids).await?;
         let template = format!(
             "UPDATE callgate_tokens SET last_used_at = {time}
              WHERE (last_used_at IS NULL OR last_used_at < {time}) AND id IN ({list})"
         );
-        self.run(&template, &[&pairs[..], &pairs, &ids].concat()).await
-    }
-
-    /// Returns `true` if the newest key was old enough.
-    async fn add_key(&mut self, key: &NewKey) -> Result<bool> {
-        let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
-                    ORDER BY id DESC {limit 1}";
-        let newest = self.row(look, &[(&key.purpose).into()]).await?;
-        let newest = newest.map(|mut row| row.int()).transpose()?;
-        let now = self.number("SELECT {seconds now}", &[]).await?;
-        let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
-        if newest.is_some_and(|newest| !is_old(newest)) {
-            return Ok(false);
-        }
-        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.signs_in) };
-        let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
-                        VALUES (?, ?, {at}, {at})";
-        let (created_at, active_from) = (Value::time(now), Value::time(active_from));
-        let values = [(&key.purpose).into(), (&key.secret).into(), created_at, active_from];
-        self.run(template, &values).await?;
-        Ok(true)
-    }
-
-    async fn update_session(
-        &mut self,
-        nonce: &str,
-        ends_at: i64,
-        change: &UpdateSession<'_>,
-    ) -> Result<SessionRow> {
-        // First, so that other writers of sessions wait.
-        let number = self.next_number("sessions").await?;
-        let look = "SELECT {text nonce}, number, {int ended}, {text log_level},
-                    {text subscriptions}, {seconds ends_at} FROM callgate_sessions WHERE nonce = ?";
-        let old = self.row(look, &[nonce.into()]).await?.map(read::session).transpose()?;
-        let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
-        let mut row = old.unwrap_or(empty);
-        let has_ended = row.ended;
-        change(&mut row);
-        row.ended |= has_ended;
-        row.number = number;
-        self.upsert(&Upsert {
-            table: "callgate_sessions",
-            keys: &[("nonce", nonce.into())],
-            columns: &[
-                ("number", number.into()),
-                ("ended", row.ended.into()),
-                ("log_level", (&row.log_level).into()),
-                ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
-            ],
-            once: &[("ends_at", Value::time(ends_at).into())],
-        })
-        .await?;
-        Ok(row)
+        let mut work = self.begin(Purpose::Note).await?;
+        work.lock_tokens(&list, &ids).await?;
+        work.run(&template, &[&pairs[..], &pairs, &ids].concat()).await?;
+        work.commit().await
     }
 }

@@ -3,9 +3,8 @@
 use super::SqlStore;
 use crate::db::database::{Dialect, Row, Value};
 use crate::db::dialect::Upsert;
-use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::PoolTransaction;
-use crate::store::{Entity, Result, StoreError};
+use crate::store::Result;
 
 /// A transaction, which is rolled back when dropped.
 pub(super) struct StoreTransaction<'s> {
@@ -88,15 +87,5 @@ impl<'s> StoreTransaction<'s> {
 
     pub(super) async fn commit(self) -> Result<()> {
         Ok(self.transaction.commit().await?)
-    }
-}
-
-/// Converts a duplicate key into [`StoreError::AlreadyExists`].
-pub(super) fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
-    match error {
-        StoreError::Database(error) if error.kind == DatabaseErrorKind::Duplicate => {
-            entity.already_exists(name)
-        }
-        error => error,
     }
 }
