@@ -16,8 +16,7 @@ use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
 use crate::config::{Config, exposed_password};
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
@@ -25,21 +24,21 @@ pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
 /// Runs a command. Commands without a registry do not read the configuration.
-pub(crate) fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match &cli.command {
-        Command::Bridge(given) => return serve::bridge::run(given, printer),
-        Command::Completions(given) => return operate::generate::completions(given, printer),
+        Command::Bridge(given) => return serve::bridge::run(given),
+        Command::Completions(given) => return operate::generate::completions(given),
         Command::Man(given) => return operate::generate::man(given),
-        Command::Import(ImportCommand::Process) => return methods::import::process::run(printer),
+        Command::Import(ImportCommand::Process) => return methods::import::process::run(),
         _ => {}
     }
     let config = Arc::new(Config::load(&cli)?);
     if let Some(warning) = exposed_password(&cli) {
-        printer.message(warning);
+        printer::message(warning);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        let result = run_configured(&config, &cli.global, cli.command, printer).await;
+        let result = run_configured(&config, &cli.global, cli.command).await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
         registry::wait_until_closed().await;
         result
@@ -57,28 +56,25 @@ async fn run_configured(
     config: &Arc<Config>,
     global: &GlobalArgs,
     command: Command,
-    printer: &mut Printer,
 ) -> anyhow::Result<()> {
     match command {
-        Command::Serve(given) => serve::run(config, global, &given, printer).await,
-        Command::Try(given) => Box::pin(serve::try_service::run(config, &given, printer)).await,
-        Command::Method(given) => methods::method::run(config, given, printer).await,
-        Command::Import(given) => methods::import::run(config, given, printer).await,
-        Command::Export(given) => methods::export::run(config, &given, printer).await,
-        Command::Call(given) => methods::call::run(config, &given, printer).await,
-        Command::Lint(given) => methods::lint::run(config, &given, printer).await,
-        Command::Upstream(given) => methods::upstream::run(config, given, printer).await,
-        Command::User(given) => people::user::run(config, given, printer).await,
-        Command::Token(given) => people::token::run(config, given, printer).await,
-        Command::Credential(given) => people::credential::run(config, given, printer).await,
-        Command::Section(given) => people::section::run(config, given, printer).await,
-        Command::Grant(given) => people::grant::run(config, given, printer).await,
-        Command::Setting(given) => operate::setting::run(config, given, printer).await,
-        Command::Key(given) => operate::key::run(config, given, printer).await,
-        Command::Migrate(given) => operate::migrate::run(config, &given, printer).await,
-        Command::Registry(RegistryCommand::Copy(given)) => {
-            operate::copy::run(config, &given, printer).await
-        }
+        Command::Serve(given) => serve::run(config, global, &given).await,
+        Command::Try(given) => Box::pin(serve::try_service::run(config, &given)).await,
+        Command::Method(given) => methods::method::run(config, given).await,
+        Command::Import(given) => methods::import::run(config, given).await,
+        Command::Export(given) => methods::export::run(config, &given).await,
+        Command::Call(given) => methods::call::run(config, &given).await,
+        Command::Lint(given) => methods::lint::run(config, &given).await,
+        Command::Upstream(given) => methods::upstream::run(config, given).await,
+        Command::User(given) => people::user::run(config, given).await,
+        Command::Token(given) => people::token::run(config, given).await,
+        Command::Credential(given) => people::credential::run(config, given).await,
+        Command::Section(given) => people::section::run(config, given).await,
+        Command::Grant(given) => people::grant::run(config, given).await,
+        Command::Setting(given) => operate::setting::run(config, given).await,
+        Command::Key(given) => operate::key::run(config, given).await,
+        Command::Migrate(given) => operate::migrate::run(config, &given).await,
+        Command::Registry(RegistryCommand::Copy(given)) => operate::copy::run(config, &given).await,
         // `run` has handled them.
         Command::Bridge(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }

@@ -13,18 +13,15 @@ mod standard_streams;
 use std::process::ExitCode;
 
 use crate::cli::Cli;
-use crate::printer::Printer;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::read();
-    let mut printer = Printer::stdio();
-    match commands::run(cli, &mut printer) {
+    match commands::run(Cli::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            printer.error(&error);
+            printer::error(&error);
             ExitCode::FAILURE
         }
     }

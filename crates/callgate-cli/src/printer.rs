@@ -11,97 +11,85 @@ use crate::errors;
 
 pub(crate) use callgate_import::one_line;
 
-#[derive(Debug)]
-pub(crate) struct Printer {
-    out: io::Stdout,
-    messages: io::Stderr,
+/// Prints lines of data, with invisible characters escaped.
+pub(crate) fn data(lines: impl Display) {
+    exact(escape_invisible(&lines.to_string()));
 }
 
-impl Printer {
-    pub(crate) fn stdio() -> Self {
-        Self { out: io::stdout(), messages: io::stderr() }
-    }
+/// Prints JSON, with invisible characters escaped.
+pub(crate) fn json(json: impl Display) {
+    exact(escape_invisible_json(&json.to_string()));
+}
 
-    /// Prints lines of data, with invisible characters escaped.
-    pub(crate) fn data(&mut self, lines: impl Display) {
-        self.exact(escape_invisible(&lines.to_string()));
-    }
+/// Prints lines of data for other programs. A closed stdout is not an error.
+pub(crate) fn exact(lines: impl Display) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{lines}");
+    let _ = out.flush();
+}
 
-    /// Prints JSON, with invisible characters escaped.
-    pub(crate) fn json(&mut self, json: impl Display) {
-        self.exact(escape_invisible_json(&json.to_string()));
-    }
+/// Prints a message, with invisible characters escaped.
+pub(crate) fn message(lines: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", escape_invisible(&lines.to_string()));
+}
 
-    /// Prints lines of data for other programs. A closed stdout is not an error.
-    pub(crate) fn exact(&mut self, lines: impl Display) {
-        let _ = writeln!(self.out, "{lines}");
-        let _ = self.out.flush();
-    }
-
-    /// Prints a message, with invisible characters escaped.
-    pub(crate) fn message(&mut self, lines: impl Display) {
-        let _ = writeln!(self.messages, "{}", escape_invisible(&lines.to_string()));
-    }
-
-    /// Prints the lines of an import's report.
-    pub(crate) fn report(&mut self, report: &Report) {
-        for line in &report.lines {
-            match line {
-                Line::Data(line) => self.data(line),
-                Line::Note(line) => self.message(line),
-            }
+/// Prints the lines of an import's report.
+pub(crate) fn report(report: &Report) {
+    for line in &report.lines {
+        match line {
+            Line::Data(line) => data(line),
+            Line::Note(line) => message(line),
         }
     }
+}
 
-    /// Prints a list as JSON, one object per line, or as a table. A column without a key is omitted in JSON,
-    /// and a column without a heading in the table.
-    pub(crate) fn list<const N: usize>(
-        &mut self,
-        as_json: bool,
-        columns: [(&str, &str); N],
-        rows: impl IntoIterator<Item = [Value; N]>,
-    ) {
-        if as_json {
-            for row in rows {
-                let members = columns.iter().zip(row).filter(|((key, _), _)| !key.is_empty());
-                let object: Map<_, _> =
-                    members.map(|((key, _), value)| ((*key).to_owned(), value)).collect();
-                self.json(Value::Object(object));
-            }
-            return;
+/// Prints a list as JSON, one object per line, or as a table. A column without a key is omitted in JSON,
+/// and a column without a heading in the table.
+pub(crate) fn list<const N: usize>(
+    as_json: bool,
+    columns: [(&str, &str); N],
+    rows: impl IntoIterator<Item = [Value; N]>,
+) {
+    if as_json {
+        for row in rows {
+            let members = columns.iter().zip(row).filter(|((key, _), _)| !key.is_empty());
+            let object: Map<_, _> =
+                members.map(|((key, _), value)| ((*key).to_owned(), value)).collect();
+            json(Value::Object(object));
         }
-        let is_shown = |(_, heading): &(&str, &str)| !heading.is_empty();
-        let head: Vec<&str> = columns.into_iter().filter(is_shown).map(|(_, head)| head).collect();
-        let cells = |row: [Value; N]| {
-            let shown = columns.iter().zip(row).filter(|(column, _)| is_shown(column));
-            shown.map(|(_, value)| cell(value)).collect()
-        };
-        self.table(&head, &rows.into_iter().map(cells).collect::<Vec<_>>());
+        return;
     }
+    let is_shown = |(_, heading): &(&str, &str)| !heading.is_empty();
+    let head: Vec<&str> = columns.into_iter().filter(is_shown).map(|(_, head)| head).collect();
+    let cells = |row: [Value; N]| {
+        let shown = columns.iter().zip(row).filter(|(column, _)| is_shown(column));
+        shown.map(|(_, value)| cell(value)).collect()
+    };
+    table(&head, &rows.into_iter().map(cells).collect::<Vec<_>>());
+}
 
-    pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
-        let rows: Vec<Vec<String>> =
-            rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
-        let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-        let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        for row in std::iter::once(&head).chain(&rows) {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-            self.data(cells.join("  ").trim_end());
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
         }
     }
+    for row in std::iter::once(&head).chain(&rows) {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        data(cells.join("  ").trim_end());
+    }
+}
 
-    /// Prints an error, with its hint.
-    pub(crate) fn error(&mut self, error: &anyhow::Error) {
-        self.message(format_args!("callgate: {error:#}"));
-        if let Some(hint) = errors::hint(error) {
-            self.message(format_args!("hint: {hint}"));
-        }
+/// Prints an error, with its hint.
+pub(crate) fn error(error: &anyhow::Error) {
+    message(format_args!("callgate: {error:#}"));
+    if let Some(hint) = errors::hint(error) {
+        message(format_args!("hint: {hint}"));
     }
 }
 

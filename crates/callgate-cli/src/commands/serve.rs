@@ -23,8 +23,7 @@ use super::methods::import;
 use crate::cli::{GlobalArgs, ServeArgs};
 use crate::config::{Config, ForwardFactory, TOKEN_VARIABLE};
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::{demo, logging, registry};
+use crate::{demo, logging, printer, registry};
 
 pub(super) use caller::TokenCaller;
 
@@ -32,7 +31,6 @@ pub(super) async fn run(
     config: &Arc<Config>,
     global: &GlobalArgs,
     given: &ServeArgs,
-    printer: &mut Printer,
 ) -> Result<()> {
     logging::start(&config.log, config.log_format)?;
     if given.stdio {
@@ -60,7 +58,7 @@ pub(super) async fn run(
         public: listener.local_addr()?,
         operations: operations.as_ref().map(TcpListener::local_addr).transpose()?,
     };
-    announce(config, given, &addresses, gateway.gateway(), &tokens, printer)?;
+    announce(config, given, &addresses, gateway.gateway(), &tokens)?;
     drop(tokens);
     let served = match operations {
         Some(operations) => gateway.serve_with_operations(listener, operations, stopping).await,
@@ -179,14 +177,13 @@ fn announce(
     addresses: &Addresses,
     gateway: &Gateway,
     tokens: &[(&'static str, Token)],
-    printer: &mut Printer,
 ) -> Result<()> {
     let Addresses { public: address, operations } = addresses;
     let url = format!("http://{address}");
     let catalog = gateway.catalog();
     if given.json {
         let tokens = tokens.iter().map(|(user, token)| (*user, token.expose()));
-        printer.json(json!({
+        printer::json(json!({
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),
@@ -200,31 +197,35 @@ fn announce(
         }));
         return Ok(());
     }
-    printer.data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
+    printer::data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
     let plural = if catalog.len() == 1 { "" } else { "s" };
     let attached = match &config.attach {
         Some(attach) => format!(" and Festi's {}, which is only read", attach.database),
         None => String::new(),
     };
-    printer.data(format_args!("{} tool{plural} from {}{attached}", catalog.len(), config.database));
-    printer.data(format_args!("MCP is at {url}/mcp"));
+    printer::data(format_args!(
+        "{} tool{plural} from {}{attached}",
+        catalog.len(),
+        config.database
+    ));
+    printer::data(format_args!("MCP is at {url}/mcp"));
     if let Some(address) = operations {
-        printer.data(format_args!("Health and metrics are at http://{address}"));
+        printer::data(format_args!("Health and metrics are at http://{address}"));
     }
     let Some((_, token)) = tokens.first() else { return Ok(()) };
-    printer.data("\nTokens, new on each start:");
+    printer::data("\nTokens, new on each start:");
     for (user, token) in tokens {
-        printer.data(format_args!("  {user:<8}{}", token.expose()));
+        printer::data(format_args!("  {user:<8}{}", token.expose()));
     }
     let token = token.expose();
-    printer.data(format_args!(
+    printer::data(format_args!(
         "\nTry, in another terminal:\n  TOKEN={token}\n  \
          curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list\n  \
          curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
          -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'\n\n\
          Or paste into Claude Desktop's configuration, until the next start:"
     ));
-    printer.data(client_configuration("callgate-demo", &url, Some(token))?);
+    printer::data(client_configuration("callgate-demo", &url, Some(token))?);
     Ok(())
 }
 

@@ -25,8 +25,7 @@ use crate::commands::caller_named;
 use crate::commands::serve::{self, TokenCaller};
 use crate::config::{Config, TOKEN_VARIABLE};
 use crate::errors::{hinted, nearest};
-use crate::printer::Printer;
-use crate::{logging, registry};
+use crate::{logging, printer, registry};
 use client::ToolCall;
 
 /// Time for the connection to end. The time limit of calls applies separately.
@@ -36,14 +35,14 @@ const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a message without the arguments.
 const MAX_ENVELOPE: usize = 4096;
 
-pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
     // The cause of an upstream's failure is only in the log.
     logging::start("error", config.log_format)?;
     let arguments = arguments(&given.arguments, config.http.max_body_bytes)?;
     if let Some(url) = &given.url {
         let call = ToolCall { name: &given.tool, arguments: arguments.get() };
         let reply = call_remote(config, url, call).await?;
-        return print(&reply, given.json, printer).map_err(anyhow::Error::msg);
+        return print(&reply, given.json).map_err(anyhow::Error::msg);
     }
     let registry = serve::registry_of(config, registry::open(config).await?);
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
@@ -70,7 +69,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs, printer: &mut Printer
         .send(async |input, output| stdio::serve(mcp, sender, input, output, options).await)
         .await?;
     following.end().await;
-    print(&reply, given.json, printer).map_err(|message| {
+    print(&reply, given.json).map_err(|message| {
         let id = entry.id().as_str();
         match gateway.gateway().check_arguments(&caller, id, Some(&arguments)) {
             Err(CallError::Arguments(_)) => hinted(message, describe_arguments(&catalog, entry)),
@@ -203,7 +202,7 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
 }
 
 /// Prints the result of a call, or returns the message of its error.
-fn print(reply: &Value, as_json: bool, printer: &mut Printer) -> Result<(), String> {
+fn print(reply: &Value, as_json: bool) -> Result<(), String> {
     if let Some(error) = reply.get("error") {
         let message = error.get("message").and_then(Value::as_str).unwrap_or("the call failed");
         // The bridge sends the request, which is no concern of the user.
@@ -218,14 +217,14 @@ fn print(reply: &Value, as_json: bool, printer: &mut Printer) -> Result<(), Stri
         })
         .collect();
     if as_json {
-        printer.json(result);
+        printer::json(result);
     }
     if result.get("isError") == Some(&Value::Bool(true)) {
         return Err(parts.join("\n"));
     }
     if !as_json {
         for part in &parts {
-            printer.exact(part);
+            printer::exact(part);
         }
     }
     Ok(())

@@ -7,14 +7,10 @@ use callgate_registry::{MethodRow, Store as _};
 
 use crate::cli::{ExportArgs, ExportFormat};
 use crate::config::Config;
-use crate::printer::{Printer, one_line};
+use crate::printer::{self, one_line};
 use crate::registry;
 
-pub(crate) async fn run(
-    config: &Config,
-    options: &ExportArgs,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, options: &ExportArgs) -> Result<()> {
     let store = registry::open(config).await?;
     let rows = store.catalog_rows().await?;
     let is_of = |row: &MethodRow| {
@@ -27,9 +23,9 @@ pub(crate) async fn run(
             export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
         }
     };
-    printer.exact(&exported.text);
+    printer::exact(&exported.text);
     for (id, reason) in &exported.left_out {
-        printer.message(format_args!("left out {}: {}", one_line(id), one_line(reason)));
+        printer::message(format_args!("left out {}: {}", one_line(id), one_line(reason)));
     }
     Ok(())
 }

@@ -23,22 +23,17 @@ use super::service::{Configured, ServiceOptions, parse_url, service, upstream_na
 use crate::cli::{GlobalArgs, Import, ImportCommand, Review};
 use crate::config::{Config, password_in_file};
 use crate::errors::{hinted, nearest};
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 /// Maximum width of a description in a table, in characters.
 const MAX_WIDTH: usize = 80;
 
-pub(crate) async fn run(
-    config: &Config,
-    command: ImportCommand,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Result<()> {
     let import = match command {
         ImportCommand::From(import) => *import,
-        ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
+        ImportCommand::Pending { json } => return approve::pending(config, json).await,
         ImportCommand::Approve { name, digest } => {
-            return approve::approve(config, &name, &digest, printer).await;
+            return approve::approve(config, &name, &digest).await;
         }
         // `commands::run` has run it.
         ImportCommand::Process => return Ok(()),
@@ -68,7 +63,7 @@ pub(crate) async fn run(
     let options = ImportOptions { upstreams: Some(upstreams), ..given.to_import() };
     if let Some(review) = given.review {
         let guesses = callgate_import::review(&source, &store, &options).await?;
-        print_guesses(&guesses, review, printer);
+        print_guesses(&guesses, review);
         if review == Review::List {
             return Ok(());
         }
@@ -78,14 +73,14 @@ pub(crate) async fn run(
     } else {
         callgate_import::write(&source, &store, &options, None).await?
     };
-    printer.report(&report);
+    printer::report(&report);
     if let Some(keys) = &source.upstream_keys {
         let upstream = upstream(&import)?;
         let place = (&config.upstreams, &store);
-        super::upstream::add_keys(place, upstream, keys, given.dry_run, printer).await?;
+        super::upstream::add_keys(place, upstream, keys, given.dry_run).await?;
     }
     if let Some(seconds) = given.watch {
-        watch(config, &store, &import, seconds, report.digest, printer).await;
+        watch(config, &store, &import, seconds, report.digest).await;
     }
     Ok(())
 }
@@ -109,9 +104,9 @@ fn unconfigured(source: &Source, place: (&Config, &[UpstreamRow])) -> Vec<String
     notes.collect()
 }
 
-fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
+fn print_guesses(guesses: &[Guess], review: Review) {
     if guesses.is_empty() {
-        return printer.message("the safety of all methods is declared");
+        return printer::message("the safety of all methods is declared");
     }
     let row = |guess: &Guess| {
         let description = shortened(&guess.description, MAX_WIDTH);
@@ -119,12 +114,12 @@ fn print_guesses(guesses: &[Guess], review: Review, printer: &mut Printer) {
         vec![guess.id.clone(), safety, description]
     };
     let rows: Vec<Vec<String>> = guesses.iter().map(row).collect();
-    printer.table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
+    printer::table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
     let action = match review {
         Review::List => "`--review=approve` declares these guesses",
         Review::Approve => "these guesses are declared now",
     };
-    printer.message(format_args!(
+    printer::message(format_args!(
         "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety, or one \
          that is unknown"
     ));
@@ -137,7 +132,6 @@ async fn watch(
     import: &Import,
     seconds: u32,
     last: Option<String>,
-    printer: &mut Printer,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
     let source = watched("", config, import, policy);
@@ -147,14 +141,14 @@ async fn watch(
         every: Duration::from_secs(seconds.into()),
         policy,
     };
-    printer.message(format_args!("reading the source every {seconds} s until Ctrl-C"));
+    printer::message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
-        Event::Changed(change) => printer.data(&change.text),
+        Event::Changed(change) => printer::data(&change.text),
         Event::Failed(error) => {
-            printer.error(error);
-            printer.message("methods are unchanged");
+            printer::error(error);
+            printer::message("methods are unchanged");
         }
-        Event::Recovered => printer.message("the source can be read again"),
+        Event::Recovered => printer::message("the source can be read again"),
     };
     tokio::select! {
         () = watch::watch(repeated, last, on_event) => {}

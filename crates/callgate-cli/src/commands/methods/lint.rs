@@ -14,10 +14,9 @@ use callgate_registry::{
 use crate::cli::LintArgs;
 use crate::commands::{assembly, caller_named};
 use crate::config::Config;
-use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
     let store = registry::open(config).await?;
     let mut rows = store.catalog_rows().await?;
     let access_rows = store.access_rows().await?;
@@ -43,7 +42,7 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs, printer: &mut Printer)
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
         found.problems.extend(of_registry((config, &rows), orphans, &refused, code));
     }
-    report::print(&found, lint, printer);
+    report::print(&found, lint);
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
         anyhow::bail!(

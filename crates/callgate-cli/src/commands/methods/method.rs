@@ -20,19 +20,14 @@ use crate::cli::{ListArgs, MethodCommand, MethodFields};
 use crate::commands::{assembly, caller_named};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 use access::Explained;
 
 /// Note for a method that is defined in code. The registry has only the changes of it.
 const CODE_DECIDES: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 
-pub(crate) async fn run(
-    config: &Config,
-    command: MethodCommand,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
     let store = registry::open(config).await?;
     match command {
         MethodCommand::Add { id, fields } => {
@@ -44,18 +39,18 @@ pub(crate) async fn run(
             row.method = Some(id.clone());
             check_row(&row)?;
             store.add_method(&row, &fields.sections).await?;
-            printer.message(format_args!("added method `{id}`"));
-            print_findings(config, &store, &id, printer).await
+            printer::message(format_args!("added method `{id}`"));
+            print_findings(config, &store, &id).await
         }
         MethodCommand::Set { id, fields, no_sections, reset } => {
-            set(config, &store, &id, &fields, no_sections, &reset, printer).await
+            set(config, &store, &id, &fields, no_sections, &reset).await
         }
         MethodCommand::List(ListArgs { json }) => {
-            list(config, &store.catalog_rows().await?, json, printer);
+            list(config, &store.catalog_rows().await?, json);
             Ok(())
         }
         MethodCommand::Show { id, user, json } => {
-            show(config, &store, &id, user.as_deref(), json, printer).await
+            show(config, &store, &id, user.as_deref(), json).await
         }
         MethodCommand::Remove { id } => {
             let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
@@ -66,10 +61,10 @@ pub(crate) async fn run(
                 "Festi still has it"
             } else {
                 let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
-                printer.message(format_args!("removed method `{id}`{all}"));
+                printer::message(format_args!("removed method `{id}`{all}"));
                 return Ok(());
             };
-            printer.message(format_args!("removed the changes to `{id}`; {left}"));
+            printer::message(format_args!("removed the changes to `{id}`; {left}"));
             Ok(())
         }
     }
@@ -83,14 +78,13 @@ async fn set(
     fields: &MethodFields,
     no_sections: bool,
     reset: &[String],
-    printer: &mut Printer,
 ) -> Result<()> {
     let before = first_row(store, id).await?;
     if before.upstream_name() == LOCAL {
         refuse_for_code(id, fields, no_sections)?;
     }
     let mut row = before.clone();
-    let reset_needs = take_back(store, &mut row, reset, printer).await?;
+    let reset_needs = take_back(store, &mut row, reset).await?;
     let after_reset = row.clone();
     apply(&mut row, fields);
     let differs = |column: &MethodColumn, a, b| column.get(a) != column.get(b);
@@ -109,7 +103,7 @@ async fn set(
     let needs = replaces_sections.then_some(fields.sections.as_slice());
     let needs = needs.or(reset_needs.as_deref());
     if row == before && needs.is_none() {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "method `{id}` is unchanged; `callgate method set --help` lists what can be changed"
         ));
         return Ok(());
@@ -118,8 +112,8 @@ async fn set(
         check_row(&row)?;
     }
     store.update_method(&row, needs).await?;
-    printer.message(format_args!("changed method `{id}`"));
-    print_findings(config, store, id, printer).await
+    printer::message(format_args!("changed method `{id}`"));
+    print_findings(config, store, id).await
 }
 
 /// Checks a row that a person has written, more strictly than a row of an import.
@@ -153,7 +147,6 @@ async fn take_back(
     store: &Arc<SqlStore>,
     row: &mut MethodRow,
     columns: &[String],
-    printer: &mut Printer,
 ) -> Result<Option<Vec<(String, Mask)>>> {
     let mut needs = None;
     if columns.is_empty() {
@@ -170,7 +163,7 @@ async fn take_back(
         let before = row.clone();
         let reset = imported.reset(row, column)?;
         if *row == before && !overrides.iter().any(|it| it.column == column) {
-            printer.message(format_args!("note: `{column}` is not overridden"));
+            printer::message(format_args!("note: `{column}` is not overridden"));
         } else {
             needs = reset.or(needs);
         }
@@ -249,29 +242,24 @@ async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<
     Ok(found.ok_or_else(|| missing(id))?)
 }
 
-async fn print_findings(
-    config: &Config,
-    store: &Arc<SqlStore>,
-    id: &str,
-    printer: &mut Printer,
-) -> Result<()> {
+async fn print_findings(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<()> {
     let inspection = inspection(config, store, id).await?;
     for finding in &inspection.findings {
-        printer.message(format_args!("note: {finding}"));
+        printer::message(format_args!("note: {finding}"));
     }
     if inspection.row.upstream_name() == LOCAL {
-        printer.message(CODE_DECIDES);
+        printer::message(CODE_DECIDES);
     } else if inspection.tool.is_some() && inspection.requirement.is_open() {
-        printer.message("note: no section, so open to every caller; add one with `--section`");
+        printer::message("note: no section, so open to every caller; add one with `--section`");
     }
     Ok(())
 }
 
-fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printer) {
+fn list(config: &Config, rows: &CatalogRows, as_json: bool) {
     let catalog = assemble(rows, assembly(config)).catalog;
     let open: Vec<&str> = open_entries(&catalog).map(|entry| entry.id().as_str()).collect();
     if !open.is_empty() && open_methods(rows, config.open_methods).is_none() {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "warning: everyone may call {} of these methods, also without a token, for lack of a section; add \
              sections, or set `open_methods`",
             open.len()
@@ -307,7 +295,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             json!(state(row, &catalog, is_first)),
         ]
     });
-    printer.list(as_json, columns, rows);
+    printer::list(as_json, columns, rows);
 }
 
 /// Returns how a row is served.
@@ -329,7 +317,6 @@ async fn show(
     id: &str,
     caller: Option<&str>,
     as_json: bool,
-    printer: &mut Printer,
 ) -> Result<()> {
     let inspection = inspection(config, store, id).await?;
     let decision = match caller {
@@ -354,7 +341,7 @@ async fn show(
     let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
     if as_json {
         let decision = decision.filter(|it| !is_unsure(it)).map(|it| it.reason);
-        printer.json(json!({
+        printer::json(json!({
             "id": id,
             "upstream": upstream,
             "remote_name": inspection.row.remote_name,
@@ -368,24 +355,24 @@ async fn show(
     }
     let remote = inspection.row.remote_name.as_deref().filter(|name| !name.is_empty());
     let remote = remote.map(|name| format!(" as `{name}`")).unwrap_or_default();
-    printer.data(format_args!("{id}, on upstream `{upstream}`{remote}"));
+    printer::data(format_args!("{id}, on upstream `{upstream}`{remote}"));
     match tool {
-        Some(tool) => printer.json(serde_json::to_string_pretty(&tool)?),
-        None if is_code => printer.data(CODE_DECIDES),
-        None => printer.data("not exposed"),
+        Some(tool) => printer::json(serde_json::to_string_pretty(&tool)?),
+        None if is_code => printer::data(CODE_DECIDES),
+        None => printer::data("not exposed"),
     }
     if needs.is_empty() && !is_code {
-        printer.data("open to every caller");
+        printer::data("open to every caller");
     }
     let notes = findings.into_iter().map(|finding| format!("note: {finding}"));
     let overrides = overrides.iter().map(|it| format!("override: {it}"));
     for line in needs.into_iter().chain(notes).chain(overrides) {
-        printer.data(line);
+        printer::data(line);
     }
     if let (Some(decision), Some(caller)) = (decision, caller) {
         let unsure = "not denied by the registry; the program may require more";
         let reason = if is_unsure(&decision) { unsure } else { &decision.reason };
-        printer.data(format_args!("{caller}: {reason}"));
+        printer::data(format_args!("{caller}: {reason}"));
     }
     Ok(())
 }

@@ -13,17 +13,12 @@ use crate::cli::{ListArgs, UpstreamCommand};
 use crate::commands::check_name;
 use crate::config::{Config, Upstreams, has_secret, keys_of_row, row_shown};
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 /// Maximum length of the keys of an upstream, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-pub(crate) async fn run(
-    config: &Config,
-    command: UpstreamCommand,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()> {
     let store = registry::open_own(config).await?;
     match command {
         UpstreamCommand::Set { name, values, basic, json } => {
@@ -36,11 +31,11 @@ pub(crate) async fn run(
             for (key, value) in basic.keys().into_iter().flatten() {
                 keys.insert(key.to_owned(), value);
             }
-            set(config, &store, &name, keys, printer).await?;
+            set(config, &store, &name, keys).await?;
             let mut given = Map::new();
             if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
             {
-                printer.message(
+                printer::message(
                     "note: other users of this machine can see the command line; a secret is better \
                      written as `KEY={\"env\":\"NAME\"}`, or passed on standard input: `callgate upstream set NAME -`",
                 );
@@ -48,7 +43,7 @@ pub(crate) async fn run(
             Ok(())
         }
         UpstreamCommand::List(ListArgs { json }) => {
-            list(config, &store.upstreams().await?, json, printer);
+            list(config, &store.upstreams().await?, json);
             Ok(())
         }
         UpstreamCommand::Show { name, json } => {
@@ -56,12 +51,12 @@ pub(crate) async fn run(
             let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
             let shown = row_shown(keys);
             let text = if json { shown.to_string() } else { serde_json::to_string_pretty(&shown)? };
-            printer.json(text);
+            printer::json(text);
             Ok(())
         }
         UpstreamCommand::Remove { name } => {
             existing(config, &store, &name).await?;
-            remove(config, &store, &name, printer).await
+            remove(config, &store, &name).await
         }
     }
 }
@@ -75,7 +70,6 @@ async fn set(
     store: &Arc<SqlStore>,
     name: &str,
     keys: Map<String, Value>,
-    printer: &mut Printer,
 ) -> Result<()> {
     let before = find(store, name).await?.and_then(|row| keys_of_row(&row).ok());
     let before = before.as_ref().and_then(|keys| keys.get("url"));
@@ -83,16 +77,16 @@ async fn set(
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
     config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
     store.set_upstream(&row).await?;
-    printer.message(format_args!("set upstream `{name}`"));
+    printer::message(format_args!("set upstream `{name}`"));
     if is_in_file(config, name) {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "note: the configuration file also has an upstream `{name}`, which takes precedence"
         ));
     } else if is_moved {
         let credentials = store.credentials().await?;
         let count = credentials.iter().filter(|row| row.upstream == name).count();
         if count > 0 {
-            printer.message(format_args!(
+            printer::message(format_args!(
                 "note: {count} credentials of users for `{name}` are sent to this server now; \
                  `callgate credential list` shows them"
             ));
@@ -107,7 +101,6 @@ pub(super) async fn add_keys(
     name: &str,
     keys: &UpstreamKeys,
     dry_run: bool,
-    printer: &mut Printer,
 ) -> Result<()> {
     let Some(row) = find(store, name).await? else { return Ok(()) };
     let mut all = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
@@ -119,15 +112,15 @@ pub(super) async fn add_keys(
     all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
     if let Err(problem) = upstreams.check_row(&row) {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "note: upstream `{name}` cannot have {}: {problem:#}",
             shown.join(", ")
         ));
     } else if dry_run {
-        printer.message(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
+        printer::message(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
     } else {
         store.set_upstream(&row).await?;
-        printer.message(format_args!("set upstream `{name}`: {}", shown.join(", ")));
+        printer::message(format_args!("set upstream `{name}`: {}", shown.join(", ")));
     }
     Ok(())
 }
@@ -139,26 +132,21 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
     before != now && (old.is_none() || old != server(now))
 }
 
-async fn remove(
-    config: &Config,
-    store: &Arc<SqlStore>,
-    name: &str,
-    printer: &mut Printer,
-) -> Result<()> {
+async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()> {
     // The credentials of users are for the upstream of the file then.
     let is_in_file = is_in_file(config, name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
-    printer.message(format_args!("removed upstream `{name}`"));
+    printer::message(format_args!("removed upstream `{name}`"));
     if credentials > 0 {
-        printer.message(format_args!("removed {credentials} credentials of users for it"));
+        printer::message(format_args!("removed {credentials} credentials of users for it"));
     }
     match methods_of(config, store, name).await {
         Ok(left) if left > 0 && !is_in_file => {
-            printer.message(format_args!("note: methods that use it and fail now: {left}"));
+            printer::message(format_args!("note: methods that use it and fail now: {left}"));
         }
         Ok(_) => {}
         Err(error) => {
-            printer.message(format_args!("note: cannot count the methods that use it: {error:#}"));
+            printer::message(format_args!("note: cannot count the methods that use it: {error:#}"));
         }
     }
     Ok(())
@@ -237,7 +225,7 @@ fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
     Ok(())
 }
 
-fn list(config: &Config, rows: &[UpstreamRow], as_json: bool, printer: &mut Printer) {
+fn list(config: &Config, rows: &[UpstreamRow], as_json: bool) {
     let columns = [
         ("name", "NAME"),
         ("url", "URL"),
@@ -263,5 +251,5 @@ fn list(config: &Config, rows: &[UpstreamRow], as_json: bool, printer: &mut Prin
             json!(state),
         ]
     });
-    printer.list(as_json, columns, rows);
+    printer::list(as_json, columns, rows);
 }

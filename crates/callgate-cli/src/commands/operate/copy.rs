@@ -8,9 +8,9 @@ use callgate_registry::{Copy, CopyReport, DatabaseUrl, copy};
 use crate::cli::CopyArgs;
 use crate::config::{Config, password_in_file};
 use crate::errors::hinted;
-use crate::printer::Printer;
+use crate::printer;
 
-pub(crate) async fn run(config: &Config, given: &CopyArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, given: &CopyArgs) -> Result<()> {
     let from = url(&given.from, "--from-password-file", given.from_password_file.as_deref())?;
     let to = url(&given.to, "--to-password-file", given.to_password_file.as_deref())?;
     let what = Copy {
@@ -19,13 +19,13 @@ pub(crate) async fn run(config: &Config, given: &CopyArgs, printer: &mut Printer
         options: &config.database_options,
         tables: config.tables.as_ref(),
     };
-    let copied = copy(what, &mut |table| printer.message(format_args!("copying {table}"))).await?;
+    let copied = copy(what, &mut |table| printer::message(format_args!("copying {table}"))).await?;
     let rows = copied.tables.iter().map(|table| {
         let equal = if table.is_equal { "equal" } else { "different" };
         vec![table.name.clone(), table.rows.to_string(), equal.to_owned()]
     });
-    printer.table(&["TABLE", "ROWS", "CONTENT"], &rows.collect::<Vec<_>>());
-    report(&copied, &from, &to, printer)
+    printer::table(&["TABLE", "ROWS", "CONTENT"], &rows.collect::<Vec<_>>());
+    report(&copied, &from, &to)
 }
 
 fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
@@ -36,12 +36,7 @@ fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
     }
 }
 
-fn report(
-    copied: &CopyReport,
-    from: &DatabaseUrl,
-    to: &DatabaseUrl,
-    printer: &mut Printer,
-) -> Result<()> {
+fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<()> {
     if copied.moved {
         return Err(hinted(
             format!("`{from}` changed while it was copied, so `{to}` is not finished"),
@@ -56,6 +51,6 @@ fn report(
         ));
     }
     let done = if copied.was_there { "was complete already" } else { "is complete" };
-    printer.message(format_args!("{to} {done}"));
+    printer::message(format_args!("{to} {done}"));
     Ok(())
 }

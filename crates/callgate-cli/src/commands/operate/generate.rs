@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result};
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use crate::printer::Printer;
+use crate::printer;
 
-pub(crate) fn completions(given: &CompletionsArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) fn completions(given: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(given.shell, &mut Cli::definition(), "callgate", &mut script);
-    printer.exact(String::from_utf8(script)?.trim_end());
+    printer::exact(String::from_utf8(script)?.trim_end());
     Ok(())
 }
 

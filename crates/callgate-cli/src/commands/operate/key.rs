@@ -10,21 +10,20 @@ use crate::cli::{KeyCommand, ListArgs};
 use crate::commands::timestamp;
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
-pub(crate) async fn run(config: &Config, command: KeyCommand, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: KeyCommand) -> Result<()> {
     let store = registry::open_own(config).await?;
     match command {
         KeyCommand::List(ListArgs { json }) => {
-            list(&store.keys(SESSION_KEYS).await?, json, printer);
+            list(&store.keys(SESSION_KEYS).await?, json);
             Ok(())
         }
-        KeyCommand::Rotate { now } => rotate(&store, now, printer).await,
+        KeyCommand::Rotate { now } => rotate(&store, now).await,
     }
 }
 
-fn list(keys: &[KeyRow], as_json: bool, printer: &mut Printer) {
+fn list(keys: &[KeyRow], as_json: bool) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let signing = signing_key(keys, i64::try_from(now).unwrap_or(i64::MAX)).map(|key| key.id);
     let columns =
@@ -38,14 +37,14 @@ fn list(keys: &[KeyRow], as_json: bool, printer: &mut Printer) {
         let created = json!(timestamp(key.created_at));
         [json!(key.id), json!(state), created, json!(signs_from(key))]
     });
-    printer.list(as_json, columns, rows);
+    printer::list(as_json, columns, rows);
 }
 
 fn signs_from(key: &KeyRow) -> String {
     timestamp(key.active_from.max(key.created_at))
 }
 
-async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()> {
+async fn rotate(store: &SqlStore, now: bool) -> Result<()> {
     let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
     let key = key.context("cannot generate random numbers")?;
     let is_added = store.add_key(&key).await?;
@@ -62,7 +61,7 @@ async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()
         ));
     }
     if !now {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "key {} signs from {} on; open sessions stay valid",
             newest.id,
             signs_from(newest)
@@ -70,7 +69,7 @@ async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()
         return Ok(());
     }
     store.remove_keys_before(SESSION_KEYS, newest.id).await?;
-    printer.message(format_args!(
+    printer::message(format_args!(
         "key {} signs now, and older signatures are invalid: clients have to initialize again, and \
          calls that wait for a client's answer start over",
         newest.id

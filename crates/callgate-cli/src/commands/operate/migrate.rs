@@ -2,47 +2,42 @@
 
 use crate::cli::MigrateArgs;
 use crate::config::{Config, Preset};
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 use anyhow::Result;
 
-pub(crate) async fn run(
-    config: &Config,
-    options: &MigrateArgs,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, options: &MigrateArgs) -> Result<()> {
     if options.dry_run {
-        return dry_run(config, printer).await;
+        return dry_run(config).await;
     }
     let (_, applied) = registry::migrate(config).await?;
     if applied.is_empty() {
-        printer.message(format_args!("{} is up to date", config.database));
+        printer::message(format_args!("{} is up to date", config.database));
     }
     for name in applied {
-        printer.message(format_args!("{}: applied `{name}`", config.database));
+        printer::message(format_args!("{}: applied `{name}`", config.database));
     }
     // An open registry has more files.
     registry::wait_until_closed().await;
     if let Some(warning) = registry::file_warning(config) {
-        printer.message(format_args!("warning: {warning}"));
+        printer::message(format_args!("warning: {warning}"));
     }
     Ok(())
 }
 
 /// Prints the SQL to stdout, for the database's own tools.
-async fn dry_run(config: &Config, printer: &mut Printer) -> Result<()> {
+async fn dry_run(config: &Config) -> Result<()> {
     let url = &config.database;
     let pending = registry::pending(config).await?;
     let settings = absent_settings(config, pending.is_empty()).await?;
     if pending.is_empty() && settings.is_empty() {
-        printer.message(format_args!("{url} is up to date: nothing to do"));
+        printer::message(format_args!("{url} is up to date: nothing to do"));
     }
     for one in &pending {
-        printer.message(format_args!("{url}: would apply {} `{}`", one.version, one.name));
-        printer.exact(&one.sql);
+        printer::message(format_args!("{url}: would apply {} `{}`", one.version, one.name));
+        printer::exact(&one.sql);
     }
     for (key, value) in settings {
-        printer.message(format_args!("{url}: would set {key}={value}"));
+        printer::message(format_args!("{url}: would set {key}={value}"));
     }
     Ok(())
 }

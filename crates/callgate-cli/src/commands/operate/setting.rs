@@ -7,14 +7,9 @@ use serde_json::json;
 
 use crate::cli::{ListArgs, SettingCommand};
 use crate::config::Config;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
-pub(crate) async fn run(
-    config: &Config,
-    command: SettingCommand,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: SettingCommand) -> Result<()> {
     let store = registry::open(config).await?;
     let (name, json) = match command {
         SettingCommand::List(ListArgs { json }) => (None, json),
@@ -23,34 +18,34 @@ pub(crate) async fn run(
         SettingCommand::Set { name, value } => {
             Settings::default().set(&name, &value)?;
             store.set_setting(&name, &value).await?;
-            printer.message(format_args!("{name}={value}"));
+            printer::message(format_args!("{name}={value}"));
             if name == "mcp_page_size" {
-                warn_of_pages(&store, &value, printer).await?;
+                warn_of_pages(&store, &value).await?;
             }
             return Ok(());
         }
     };
     let (current, invalid) = settings(&store.settings().await?, &Settings::default());
     for error in invalid {
-        printer.message(format_args!("warning: {error}; using the default"));
+        printer::message(format_args!("warning: {error}; using the default"));
     }
     let names = SETTING_KEYS.into_iter().filter(|key| name.as_ref().is_none_or(|it| it == key));
     for key in names {
         let value = current.get(key)?;
         match (json, &name) {
-            (true, _) => printer.json(json!({"name": key, "value": value})),
-            (false, Some(_)) => printer.data(value),
-            (false, None) => printer.data(format_args!("{key}={value}")),
+            (true, _) => printer::json(json!({"name": key, "value": value})),
+            (false, Some(_)) => printer::data(value),
+            (false, None) => printer::data(format_args!("{key}={value}")),
         }
     }
     Ok(())
 }
 
 /// Warns if not all tools fit on a page. Many clients read only the first page.
-async fn warn_of_pages(store: &SqlStore, size: &str, printer: &mut Printer) -> Result<()> {
+async fn warn_of_pages(store: &SqlStore, size: &str) -> Result<()> {
     let tools = store.catalog_rows().await?.methods.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {
-        printer.message(format_args!(
+        printer::message(format_args!(
             "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
              than {size} does not see all of them"
         ));

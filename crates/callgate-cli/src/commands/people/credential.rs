@@ -12,31 +12,28 @@ use crate::cli::{CredentialCommand, ListArgs};
 use crate::commands::{check_name, timestamp};
 use crate::config::{Config, UpstreamSummary};
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 /// Maximum length of a secret, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
-pub(crate) async fn run(
-    config: &Config,
-    given: CredentialCommand,
-    printer: &mut Printer,
-) -> Result<()> {
+pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()> {
     let store = registry::open(config).await?;
     match given {
         CredentialCommand::Set { user, upstream, secret_file } => {
             check_name("upstream", &upstream)?;
             let user = store.user(&user).await?;
-            let secret = read(secret_file.as_deref(), printer)?;
+            let secret = read(secret_file.as_deref())?;
             store.set_credential(user.id, &upstream, &secret).await?;
-            printer
-                .message(format_args!("set the credential of `{}` for `{upstream}`", user.login));
+            printer::message(format_args!(
+                "set the credential of `{}` for `{upstream}`",
+                user.login
+            ));
             let upstreams = store.upstreams().await?;
             // An open registry has more files, which the notes would name.
             drop(store);
             registry::wait_until_closed().await;
-            print_notes(config, &upstreams, &upstream, printer);
+            print_notes(config, &upstreams, &upstream);
         }
         CredentialCommand::List(ListArgs { json }) => {
             let columns = [("user", "USER"), ("upstream", "UPSTREAM"), ("set_at", "SET")];
@@ -44,7 +41,7 @@ pub(crate) async fn run(
                 store.credentials().await?.into_iter().map(|row| {
                     [json!(row.login), json!(row.upstream), json!(timestamp(row.set_at))]
                 });
-            printer.list(json, columns, rows);
+            printer::list(json, columns, rows);
         }
         CredentialCommand::Remove { user, upstream } => {
             let user = store.user(&user).await?;
@@ -54,7 +51,7 @@ pub(crate) async fn run(
                     "`callgate credential list` shows them",
                 ));
             }
-            printer.message(format_args!(
+            printer::message(format_args!(
                 "removed the credential of `{}` for `{upstream}`",
                 user.login
             ));
@@ -64,25 +61,25 @@ pub(crate) async fn run(
 }
 
 /// Warns if the credential is not sent, or if other users can read it.
-fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &mut Printer) {
+fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
     let known = config.upstreams.summaries(rows);
     match known.iter().find(|one| one.name == upstream) {
         Some(UpstreamSummary { problem: Some(problem), .. }) => {
-            printer.message(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
+            printer::message(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
         }
         Some(one) if one.sends_credentials => {}
-        Some(_) => printer.message(format_args!(
+        Some(_) => printer::message(format_args!(
             "note: upstream `{upstream}` does not send users' credentials; set its key `credential`"
         )),
-        None => printer.message(format_args!("note: upstream `{upstream}` is not configured")),
+        None => printer::message(format_args!("note: upstream `{upstream}` is not configured")),
     }
     if let Some(warning) = registry::file_warning(config) {
-        printer.message(format_args!("warning: {warning}"));
+        printer::message(format_args!("warning: {warning}"));
     }
 }
 
 /// Reads the secret from a file or standard input; other users could see it on the command line.
-fn read(file: Option<&Path>, printer: &mut Printer) -> Result<Secret> {
+fn read(file: Option<&Path>) -> Result<Secret> {
     let mut text = String::new();
     let source = match file {
         Some(path) => {
@@ -96,7 +93,7 @@ fn read(file: Option<&Path>, printer: &mut Printer) -> Result<Secret> {
         None => {
             let input = std::io::stdin();
             let read = if input.is_terminal() {
-                printer.message("Paste the credential, and press Enter:");
+                printer::message("Paste the credential, and press Enter:");
                 input.read_line(&mut text)
             } else {
                 input.lock().take(MAX_BYTES).read_to_string(&mut text)

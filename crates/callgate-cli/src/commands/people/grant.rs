@@ -9,24 +9,21 @@ use serde_json::{Value, json};
 
 use crate::cli::{GrantArgs, GrantCommand, GrantSet, ListArgs, mask_name};
 use crate::config::Config;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
-pub(crate) async fn run(config: &Config, grant: GrantArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, grant: GrantArgs) -> Result<()> {
     let store = registry::open(config).await?;
     match (grant.command, grant.set) {
         (Some(GrantCommand::List(ListArgs { json })), _) => {
-            list(&store.access_rows().await?, &store.sections().await?, json, printer);
+            list(&store.access_rows().await?, &store.sections().await?, json);
             Ok(())
         }
-        (Some(GrantCommand::Set(set)), _) | (None, Some(set)) => {
-            set_mask(&store, &set, printer).await
-        }
+        (Some(GrantCommand::Set(set)), _) | (None, Some(set)) => set_mask(&store, &set).await,
         (None, None) => anyhow::bail!("expected `--user USER` or `--role ROLE`"),
     }
 }
 
-fn list(access: &AccessRows, sections: &[SectionRow], as_json: bool, printer: &mut Printer) {
+fn list(access: &AccessRows, sections: &[SectionRow], as_json: bool) {
     let sections: HashMap<i64, &str> =
         sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
     let users: HashMap<i64, &str> =
@@ -44,10 +41,10 @@ fn list(access: &AccessRows, sections: &[SectionRow], as_json: bool, printer: &m
         .map(|(user, section, mask)| [user, Value::Null, section, mask])
         .chain(roles.map(|(role, section, mask)| [Value::Null, role, section, mask]));
     let columns = [("user", "USER"), ("role", "ROLE"), ("section", "SECTION"), ("mask", "MASK")];
-    printer.list(as_json, columns, rows);
+    printer::list(as_json, columns, rows);
 }
 
-async fn set_mask(store: &SqlStore, grant: &GrantSet, printer: &mut Printer) -> Result<()> {
+async fn set_mask(store: &SqlStore, grant: &GrantSet) -> Result<()> {
     let (holder, name) = match (&grant.user, &grant.role) {
         (Some(user), _) => {
             (GrantHolder::User(store.user(user).await?.id), format!("user `{user}`"))
@@ -58,6 +55,6 @@ async fn set_mask(store: &SqlStore, grant: &GrantSet, printer: &mut Printer) -> 
         (None, None) => anyhow::bail!("expected `--user USER` or `--role ROLE`"),
     };
     store.grant(holder, &grant.section, grant.mask).await?;
-    printer.message(format_args!("{name} has {} on `{}`", grant.mask, grant.section));
+    printer::message(format_args!("{name} has {} on `{}`", grant.mask, grant.section));
     Ok(())
 }

@@ -10,10 +10,9 @@ use crate::cli::{ListArgs, TokenCommand};
 use crate::commands::{check_name, timestamp};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
-pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Printer) -> Result<()> {
+pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
     let store = match token {
         // Works while the attached database is unavailable.
         TokenCommand::Remove { .. } => registry::open_own(config).await?,
@@ -31,34 +30,29 @@ pub(crate) async fn run(config: &Config, token: TokenCommand, printer: &mut Prin
             let digest = secret.stored_digest();
             let id =
                 store.add_token(&NewToken { id_user: user.id, name, digest, expires_at }).await?;
-            printer.data(secret.expose());
+            printer::data(secret.expose());
             let expiry = expires_at.map_or_else(
                 || "does not expire".to_owned(),
                 |end| format!("expires at {}", timestamp(end)),
             );
-            printer.message(format_args!(
+            printer::message(format_args!(
                 "created token {id} for `{}`, which {expiry}; it cannot be shown again",
                 user.login
             ));
         }
         TokenCommand::List { user, list } => {
-            print_list(&store, user.as_deref(), &list, printer).await?;
+            print_list(&store, user.as_deref(), &list).await?;
         }
         TokenCommand::Remove { id } => {
             let Ok(id) = id.parse() else { return Err(not_a_number(&store, &id).await?) };
             store.revoke_token(id).await?;
-            printer.message(format_args!("revoked token {id}"));
+            printer::message(format_args!("revoked token {id}"));
         }
     }
     Ok(())
 }
 
-async fn print_list(
-    store: &SqlStore,
-    user: Option<&str>,
-    list: &ListArgs,
-    printer: &mut Printer,
-) -> Result<()> {
+async fn print_list(store: &SqlStore, user: Option<&str>, list: &ListArgs) -> Result<()> {
     let mut tokens = store.tokens().await?;
     if let Some(user) = user {
         let login = store.user(user).await?.login;
@@ -82,7 +76,7 @@ async fn print_list(
             json!(token.last_used_at.map(timestamp)),
         ]
     });
-    printer.list(list.json, columns, rows);
+    printer::list(list.json, columns, rows);
     Ok(())
 }
 

@@ -11,17 +11,16 @@ use tokio::io::BufReader;
 
 use crate::cli::BridgeArgs;
 use crate::config::LogFormat;
-use crate::printer::Printer;
 use crate::{config, logging, standard_streams};
 
 /// Interval between checks that the parent process is alive.
 #[cfg(unix)]
 const PARENT_CHECK: std::time::Duration = std::time::Duration::from_secs(1);
 
-pub(crate) fn run(given: &BridgeArgs, printer: &mut Printer) -> Result<()> {
+pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
     disable_huge_pages();
     logging::start(&config::log_of_environment()?, LogFormat::Human)?;
-    let options = options(given, printer)?;
+    let options = options(given)?;
     // One thread starts faster and uses less memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
@@ -50,12 +49,12 @@ fn disable_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-fn options(given: &BridgeArgs, printer: &mut Printer) -> Result<Options> {
+fn options(given: &BridgeArgs) -> Result<Options> {
     let options = Options::new(endpoint::endpoint(given)?);
-    let mut options = token::with_token(options, given, printer)?;
+    let mut options = token::with_token(options, given)?;
     for line in header_lines(&given.headers) {
         if line.trim_start().to_ascii_lowercase().starts_with("authorization") {
-            token::warn_of_process_list("--header Authorization", printer);
+            token::warn_of_process_list("--header Authorization");
         }
         options = options.header(&line).context("`--header` is not valid")?;
     }

@@ -17,7 +17,7 @@ use crate::commands::{ServiceOptions, parse_url};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::logging;
-use crate::printer::{Printer, one_line};
+use crate::printer::{self, one_line};
 
 /// Maximum number of tools that are printed.
 const MAX_SHOWN: usize = 200;
@@ -31,11 +31,7 @@ struct DescribedService {
     description: Description,
 }
 
-pub(crate) async fn run(
-    config: &Config,
-    given: &TryArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(crate) async fn run(config: &Config, given: &TryArgs) -> anyhow::Result<()> {
     logging::start(&config.log, config.log_format)?;
     if !config.listen.ip().is_loopback() {
         return Err(hinted(
@@ -82,10 +78,10 @@ pub(crate) async fn run(
             "hidden": plan.hidden.len(),
             "refused": plan.refused.len(),
         });
-        printer.json(line);
+        printer::json(line);
     } else {
-        print_tools(&found, &catalog, &plan, printer);
-        print_next_steps(&found, &given.service, &url, printer)?;
+        print_tools(&found, &catalog, &plan);
+        print_next_steps(&found, &given.service, &url)?;
     }
     gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
     gateway.serve_on(listener, stopping).await?;
@@ -154,10 +150,12 @@ fn catalog(added: &[Added]) -> Catalog {
     assemble(&rows, assembly).catalog
 }
 
-fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan, printer: &mut Printer) {
+fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan) {
     let place = found.service.target();
-    printer
-        .data(format_args!("{place} describes its methods with {}", found.description.words().0));
+    printer::data(format_args!(
+        "{place} describes its methods with {}",
+        found.description.words().0
+    ));
     let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
         let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();
@@ -170,12 +168,12 @@ fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan, printer
         let words = words.lines().next().unwrap_or_default().chars().take(MAX_WIDTH).collect();
         vec![entry.name().to_string(), safety, words]
     });
-    printer.table(&["TOOL", "SAFETY", "DESCRIPTION"], &shown.collect::<Vec<_>>());
+    printer::table(&["TOOL", "SAFETY", "DESCRIPTION"], &shown.collect::<Vec<_>>());
     if let Some(more) = catalog.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
-        printer.data(format_args!("… and {more} more"));
+        printer::data(format_args!("… and {more} more"));
     }
-    let mut line = |what: &str, id: &str, why: &str| {
-        printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
+    let line = |what: &str, id: &str, why: &str| {
+        printer::data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
     };
     plan.hidden.iter().for_each(|Refusal { id, reason, .. }| line("hidden", id, reason));
     plan.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
@@ -188,23 +186,22 @@ fn print_next_steps(
     found: &DescribedService,
     given: &ServiceOptions,
     url: &str,
-    printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
-    printer.data("\nPaste into Claude Desktop's configuration:");
-    printer.data(client_configuration("callgate-try", url, None)?);
+    printer::data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
+    printer::data("\nPaste into Claude Desktop's configuration:");
+    printer::data(client_configuration("callgate-try", url, None)?);
     let target = found.service.target().to_string();
     let mut commands = given.set_up(DEFAULT_UPSTREAM, &target)?;
     commands.push(format!("callgate import {} {target}", found.description.words().1));
     commands.push("callgate serve".to_owned());
-    printer.message(
+    printer::message(
         "\nTo keep these tools, with users and access control, run in an empty directory:",
     );
     for command in commands {
-        printer.message(format_args!("  {command}"));
+        printer::message(format_args!("  {command}"));
     }
     if found.service.target().has_query() {
-        printer.message("and add the query, which is not shown, to the URL");
+        printer::message("and add the query, which is not shown, to the URL");
     }
     Ok(())
 }

@@ -8,15 +8,10 @@ use super::watched;
 use crate::commands::timestamp;
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 /// Shows what waits.
-pub(super) async fn pending(
-    config: &Config,
-    json: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
     let store = registry::open_own(config).await?;
     let mut is_idle = true;
     for (name, _) in config.imports.iter() {
@@ -26,26 +21,21 @@ pub(super) async fn pending(
         if json {
             let (digest, text) = (&change.digest, &change.text);
             let line = json!({"import": name, "since": since, "digest": digest, "changes": text});
-            printer.json(line);
+            printer::json(line);
         } else {
-            printer.data(format_args!("{name}, since {since}\n{}", change.text));
-            printer.data(format_args!("approve with `{}`", change.approval(name)));
+            printer::data(format_args!("{name}, since {since}\n{}", change.text));
+            printer::data(format_args!("approve with `{}`", change.approval(name)));
         }
     }
     if is_idle {
-        printer.message("no changes are pending");
+        printer::message("no changes are pending");
     }
     Ok(())
 }
 
 /// Writes the changes with this digest. The pending ones may differ from those that a person has seen, since a server
 /// replaces them whenever the source changes.
-pub(super) async fn approve(
-    config: &Config,
-    name: &str,
-    digest: &str,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow::Result<()> {
     let repeated = config.imports.get(name)?;
     let store = registry::open_own(config).await?;
     let pending = Pending(&store);
@@ -62,17 +52,17 @@ pub(super) async fn approve(
         Some(change) if change.digest == digest => {
             watched.apply(&store, &source, &change).await?;
             pending.set(name, None).await?;
-            printer.data(change.text);
+            printer::data(change.text);
             Ok(())
         }
         None => {
             pending.set(name, None).await?;
-            printer.message("no changes are pending any more: the source and the registry agree");
+            printer::message("no changes are pending any more: the source and the registry agree");
             Ok(())
         }
         Some(change) => {
             pending.set(name, Some(&change)).await?;
-            printer.data(&change.text);
+            printer::data(&change.text);
             Err(hinted(
                 "these are not the changes with that digest: the source or the registry has changed, or the digest is \
                  incomplete; nothing was written",

@@ -20,8 +20,7 @@ use super::watched;
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand};
 use crate::commands::TOKEN_REQUESTS;
 use crate::config::Config;
-use crate::printer::Printer;
-use crate::registry;
+use crate::{printer, registry};
 
 /// Maximum memory of the process, in bytes.
 #[cfg(target_os = "linux")]
@@ -109,14 +108,14 @@ fn ended(status: ExitStatus, errors: &[u8]) -> anyhow::Error {
 }
 
 /// The process: runs the import that standard input names, and prints the reply.
-pub(crate) fn run(printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     limit_memory()?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let job = serde_json::from_str(&line).context("only `callgate serve` runs this command")?;
     std::thread::Builder::new().spawn(exit_with_server)?;
     let reply: Reply = import(job).map_err(|error| format!("{error:#}"));
-    printer.exact(serde_json::to_string(&reply)?);
+    printer::exact(serde_json::to_string(&reply)?);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use callgate::lint::{Level, Problem, Report};
 use serde_json::json;
 
 use crate::cli::LintArgs;
-use crate::printer::{Printer, one_line};
+use crate::printer::{self, one_line};
 
 /// Maximum number of problems of one kind that are printed without `--all`.
 const MAX_PER_KIND: usize = 3;
@@ -14,9 +14,9 @@ const MAX_PER_KIND: usize = 3;
 /// Heading of problems that concern no tool.
 const REGISTRY: &str = "all tools";
 
-pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
+pub(super) fn print(report: &Report, lint: &LintArgs) {
     if lint.json {
-        return printer.json(as_json(report));
+        return printer::json(as_json(report));
     }
     let max = if lint.all { usize::MAX } else { MAX_PER_KIND };
     let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();
@@ -30,9 +30,9 @@ pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
             }
         }
         if !lines.is_empty() {
-            printer.data(one_line(method.unwrap_or(REGISTRY)));
+            printer::data(one_line(method.unwrap_or(REGISTRY)));
             for line in lines {
-                printer.data(line);
+                printer::data(line);
             }
         }
     }
@@ -40,12 +40,12 @@ pub(super) fn print(report: &Report, lint: &LintArgs, printer: &mut Printer) {
     let omitted: Vec<_> =
         omitted.map(|((level, code), count)| (level, code, count - max)).collect();
     for (level, code, more) in &omitted {
-        printer.data(format_args!("… and {more} more like this: {level} {code}"));
+        printer::data(format_args!("… and {more} more like this: {level} {code}"));
     }
     if !omitted.is_empty() {
-        printer.message("note: `--all` and `--json` print all problems");
+        printer::message("note: `--all` and `--json` print all problems");
     }
-    print_totals(report, printer);
+    print_totals(report);
 }
 
 fn line(problem: &Problem) -> String {
@@ -71,7 +71,7 @@ fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
     methods
 }
 
-fn print_totals(report: &Report, printer: &mut Printer) {
+fn print_totals(report: &Report) {
     let totals = report.totals;
     let largest: Vec<String> =
         report.largest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
@@ -79,14 +79,14 @@ fn print_totals(report: &Report, printer: &mut Printer) {
         [] => String::new(),
         some => format!("; the largest: {}", some.join(", ")),
     };
-    printer.data(format_args!(
+    printer::data(format_args!(
         "{}, {} bytes, about {} tokens{largest}",
         counted(totals.tools, "tool"),
         totals.bytes,
         totals.tokens
     ));
     let count = |level, word| counted(report.count(level), word);
-    printer.data(format_args!(
+    printer::data(format_args!(
         "{}, {}, {}",
         count(Level::Error, "error"),
         count(Level::Warning, "warning"),

@@ -6,14 +6,10 @@ use callgate::bridge::{HeaderError, Options};
 use crate::cli::BridgeArgs;
 use crate::config::{TOKEN_VARIABLE, environment, secret_in_file};
 use crate::errors::hinted;
-use crate::printer::Printer;
+use crate::printer;
 
 /// Adds the token of the file, the command line or the environment, in this order.
-pub(super) fn with_token(
-    options: Options,
-    given: &BridgeArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<Options> {
+pub(super) fn with_token(options: Options, given: &BridgeArgs) -> anyhow::Result<Options> {
     let from_file = match &given.token_file {
         Some(path) => Some(secret_in_file("--token-file", path)?),
         None => None,
@@ -21,7 +17,7 @@ pub(super) fn with_token(
     let (text, source) = match (from_file, &given.token, environment(TOKEN_VARIABLE)) {
         (Some(text), ..) => (text, "--token-file"),
         (None, Some(text), _) if Secret::new(text).is_some() => {
-            warn_of_process_list("--token", printer);
+            warn_of_process_list("--token");
             (text.clone(), "--token")
         }
         (None, _, Some(text)) => (text, TOKEN_VARIABLE),
@@ -41,8 +37,8 @@ pub(super) fn with_token(
     })
 }
 
-pub(super) fn warn_of_process_list(option: &str, printer: &mut Printer) {
-    printer.message(format!(
+pub(super) fn warn_of_process_list(option: &str) {
+    printer::message(format!(
         "callgate: other users of this machine can see `{option}`; use `{TOKEN_VARIABLE}` or `--token-file`"
     ));
 }
