@@ -9,10 +9,9 @@ use anyhow::bail;
 use callgate_registry::SqlStore;
 use futures_util::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
 use crate::hint::hinted;
-use crate::plan::{Detail, preview, write, write_notes};
+use crate::plan::{Detail, Report, preview, write, write_notes};
 use crate::source::{ImportOptions, Source};
 use crate::text::one_line;
 
@@ -21,15 +20,13 @@ const MAX_TEXT: usize = 4 << 20;
 /// Maximum length of a change in the log, in bytes.
 const MAX_LOGGED: usize = 64 << 10;
 
-/// Reads a source.
-pub type ReadSource<'a> = Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Source>> + Send + Sync + 'a>;
-
-/// A source that is read again and again.
+/// A source of an import that is repeated, as it is now.
+#[derive(Debug)]
 pub struct WatchedSource<'a> {
     /// Name of the import.
     pub name: &'a str,
-    /// Reads the source.
-    pub read: ReadSource<'a>,
+    /// The source.
+    pub source: Source,
     /// Options of the import.
     pub options: ImportOptions,
     /// What happens to a change.
@@ -59,12 +56,6 @@ impl std::fmt::Debug for RepeatedImport<'_> {
     }
 }
 
-impl std::fmt::Debug for WatchedSource<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WatchedSource").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 /// What happens to a change of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -90,6 +81,24 @@ pub struct Change {
 }
 
 impl Change {
+    /// Returns the change that a preview reports. With [`Detail::Full`], fails if the text of the change is too
+    /// long to be shown for approval.
+    fn of(report: &Report, detail: Detail) -> anyhow::Result<Option<Self>> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let text = report.data_text().trim_end().to_owned();
+        if detail == Detail::Full && text.len() > MAX_TEXT {
+            return Err(hinted(
+                format!(
+                    "the change has {} bytes of text, more than the {MAX_TEXT} that can be approved",
+                    text.len()
+                ),
+                "shorten the descriptions of the source, or import it in parts with `--select`",
+            ));
+        }
+        Ok(report.digest.clone().map(|digest| Self { digest, text, since }))
+    }
+
     /// Returns the command that approves this change and no other.
     pub fn approval(&self, import: &str) -> String {
         format!("callgate import approve {import} {}", self.digest)
@@ -108,66 +117,36 @@ pub enum Event<'a> {
 }
 
 impl WatchedSource<'_> {
-    /// Reads the source. Returns the change that it would make. With [`Detail::Full`], fails if the text of
-    /// the change is too long to be shown for approval.
-    pub async fn read(
-        &self,
-        store: &Arc<SqlStore>,
-        detail: Detail,
-    ) -> anyhow::Result<(Source, Option<Change>)> {
-        let (source, change, _) = self.compare(store, detail).await?;
-        Ok((source, change))
-    }
-
-    /// Like [`Self::read`], and returns whether only notes change.
-    async fn compare(
-        &self,
-        store: &Arc<SqlStore>,
-        detail: Detail,
-    ) -> anyhow::Result<(Source, Option<Change>, bool)> {
-        let source = (self.read)().await?;
-        if source.methods.is_empty() {
+    async fn preview(&self, store: &Arc<SqlStore>, detail: Detail) -> anyhow::Result<Report> {
+        if self.source.methods.is_empty() {
             bail!("the source has no methods any more");
         }
-        let report = preview(&source, store, &self.options, detail).await?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let since = i64::try_from(since).unwrap_or(i64::MAX);
-        let text = report.data_text().trim_end().to_owned();
-        if detail == Detail::Full && text.len() > MAX_TEXT {
-            return Err(hinted(
-                format!(
-                    "the change has {} bytes of text, more than the {MAX_TEXT} that can be approved",
-                    text.len()
-                ),
-                "shorten the descriptions of the source, or import it in parts with `--select`",
-            ));
-        }
-        let change = report.digest.clone().map(|digest| Change { digest, text, since });
-        Ok((source, change, report.has_only_notes))
+        preview(&self.source, store, &self.options, detail).await
+    }
+
+    /// Returns the change that the source would make. Fails if its text is too long to be shown for approval.
+    pub async fn change(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
+        Change::of(&self.preview(store, Detail::Full).await?, Detail::Full)
     }
 
     /// Writes a change. Fails if the source would now make another one.
-    pub async fn apply(
-        &self,
-        store: &Arc<SqlStore>,
-        source: &Source,
-        change: &Change,
-    ) -> anyhow::Result<()> {
-        write(source, store, &self.options, Some(&change.digest)).await.map(drop)
+    pub async fn apply(&self, store: &Arc<SqlStore>, change: &Change) -> anyhow::Result<()> {
+        write(&self.source, store, &self.options, Some(&change.digest)).await.map(drop)
     }
 
     /// Imports the source once: writes, holds back or only returns the change. Notes need no approval: they
     /// record which sources have a method, and other imports read them.
     pub async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
         let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
-        let (source, change, has_only_notes) = self.compare(store, detail).await?;
-        if has_only_notes && self.policy != Policy::Show {
-            write_notes(&source, store, &self.options).await?;
+        let report = self.preview(store, detail).await?;
+        let change = Change::of(&report, detail)?;
+        if report.has_only_notes && self.policy != Policy::Show {
+            write_notes(&self.source, store, &self.options).await?;
         }
         match (self.policy, &change) {
             // Not only this change: imports that run at the same time may have written a part of it.
             (Policy::Apply, Some(_)) => {
-                write(&source, store, &self.options, None).await?;
+                write(&self.source, store, &self.options, None).await?;
             }
             (Policy::Hold, change) => Pending(store).set(self.name, change.as_ref()).await?,
             (Policy::Apply | Policy::Show, _) => {}
@@ -178,62 +157,49 @@ impl WatchedSource<'_> {
 
 /// Repeats imports and logs their events, until the future is dropped.
 pub async fn serve(imports: Vec<RepeatedImport<'_>>) {
-    let tasks = imports.into_iter().map(|import| {
-        let task = Task { import, due: Instant::now(), last: Outcome::Unchanged };
-        run(task, |import, event| log(import, &event))
-    });
+    let tasks = imports
+        .iter()
+        .map(|import| repeat(&import.run, import.every, Ok(None), |event| log(import, &event)));
     // At the same time: one that hangs does not delay the others.
     join_all(tasks).await;
 }
 
 /// Repeats an import that was just run, until the future is dropped. The change with the digest `last` is not
 /// reported again.
-pub async fn watch(
-    import: RepeatedImport<'_>,
+pub async fn watch<F: Future<Output = anyhow::Result<Option<Change>>>>(
+    run: impl Fn() -> F,
+    every: Duration,
     last: Option<String>,
+    on_event: impl FnMut(Event<'_>),
+) {
+    tokio::time::sleep(every).await;
+    repeat(run, every, Ok(last), on_event).await;
+}
+
+/// Runs an import at once and after each interval, and reports what is new. `last` is the digest of the last change,
+/// or the last error.
+async fn repeat<F: Future<Output = anyhow::Result<Option<Change>>>>(
+    run: impl Fn() -> F,
+    every: Duration,
+    mut last: Result<Option<String>, String>,
     mut on_event: impl FnMut(Event<'_>),
 ) {
-    let due = Instant::now() + import.every;
-    let task = Task { import, due, last: last.map_or(Outcome::Unchanged, Outcome::Change) };
-    run(task, |_, event| on_event(event)).await;
-}
-
-struct Task<'a> {
-    import: RepeatedImport<'a>,
-    due: Instant,
-    /// The last outcome, with which the next one is compared, so that each outcome is reported once.
-    last: Outcome,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    Unchanged,
-    Change(String),
-    Failure(String),
-}
-
-/// Runs an import whenever it is due and reports what is new.
-async fn run(mut task: Task<'_>, mut on_event: impl FnMut(&RepeatedImport<'_>, Event<'_>)) {
     loop {
-        tokio::time::sleep_until(task.due).await;
-        let result = (task.import.run)().await;
-        if result.is_ok() && matches!(task.last, Outcome::Failure(_)) {
-            on_event(&task.import, Event::Recovered);
-        }
+        let result = run().await;
         let outcome = match &result {
-            Ok(None) => Outcome::Unchanged,
-            Ok(Some(change)) => Outcome::Change(change.digest.clone()),
-            Err(error) => Outcome::Failure(format!("{error:#}")),
+            Ok(change) => Ok(change.as_ref().map(|change| change.digest.clone())),
+            Err(error) => Err(format!("{error:#}")),
         };
-        if outcome != task.last {
-            match &result {
-                Ok(None) => {}
-                Ok(Some(change)) => on_event(&task.import, Event::Changed(change)),
-                Err(error) => on_event(&task.import, Event::Failed(error)),
-            }
+        if outcome.is_ok() && last.is_err() {
+            on_event(Event::Recovered);
         }
-        task.last = outcome;
-        task.due = Instant::now() + task.import.every;
+        match &result {
+            Ok(Some(change)) if outcome != last => on_event(Event::Changed(change)),
+            Err(error) if outcome != last => on_event(Event::Failed(error)),
+            _ => {}
+        }
+        last = outcome;
+        tokio::time::sleep(every).await;
     }
 }
 
@@ -348,7 +314,7 @@ mod tests {
         let names: Vec<String> = (0..12).map(|n| format!("source{n}")).collect();
         let sources = names.iter().map(|name| WatchedSource {
             name,
-            read: Box::new(|| ready(Ok(source(name))).boxed()),
+            source: source(name),
             options: ImportOptions::default(),
             policy: Policy::Apply,
         });
@@ -367,9 +333,8 @@ mod tests {
                 SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
             let store = &Arc::new(store);
             let run = async |title: &'static str, ids: &'static [&'static str], policy| {
-                let read = move || ready(Ok(document(title, ids))).boxed();
-                let options = ImportOptions::default();
-                let source = WatchedSource { name: title, read: Box::new(read), options, policy };
+                let (source, options) = (document(title, ids), ImportOptions::default());
+                let source = WatchedSource { name: title, source, options, policy };
                 source.run(store).await.unwrap()
             };
             run("Cats", &["ping", "cat"], Policy::Apply).await;
@@ -395,14 +360,11 @@ mod tests {
         let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
         let store = Arc::new(store);
         let sources = ["Cats", "Dogs"].map(|title| {
-            let read = move || {
-                let mut source = document(title, &["ping", "old"]);
-                source.methods[1].row.exposed = Some("0".to_owned());
-                source.methods[1].hidden = Some("deprecated");
-                ready(Ok(source)).boxed()
-            };
+            let mut source = document(title, &["ping", "old"]);
+            source.methods[1].row.exposed = Some("0".to_owned());
+            source.methods[1].hidden = Some("deprecated");
             let (options, policy) = (ImportOptions::default(), Policy::Apply);
-            WatchedSource { name: title, read: Box::new(read), options, policy }
+            WatchedSource { name: title, source, options, policy }
         });
         assert!(sources[0].run(&store).await.unwrap().is_some());
         assert_eq!(sources[1].run(&store).await.unwrap(), None);

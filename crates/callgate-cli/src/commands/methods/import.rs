@@ -134,13 +134,8 @@ async fn watch(
     last: Option<String>,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
-    let source = watched("", config, import, policy);
-    let repeated = RepeatedImport {
-        name: "",
-        run: Box::new(|| Box::pin(source.run(store))),
-        every: Duration::from_secs(seconds.into()),
-        policy,
-    };
+    let run = async || watched("", config, import, policy).await?.run(store).await;
+    let every = Duration::from_secs(seconds.into());
     printer::message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
         Event::Changed(change) => printer::data(&change.text),
@@ -151,7 +146,7 @@ async fn watch(
         Event::Recovered => printer::message("the source can be read again"),
     };
     tokio::select! {
-        () = watch::watch(repeated, last, on_event) => {}
+        () = watch::watch(run, every, last, on_event) => {}
         () = http::shutdown_signal() => {}
     }
 }
@@ -167,18 +162,15 @@ pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
     watch::serve(imports.collect()).await;
 }
 
-fn watched<'a>(
+/// Reads the source of an import that is repeated.
+async fn watched<'a>(
     name: &'a str,
-    config: &'a Config,
-    import: &'a Import,
+    config: &Config,
+    import: &Import,
     policy: Policy,
-) -> WatchedSource<'a> {
-    WatchedSource {
-        name,
-        read: Box::new(|| Box::pin(read_source(config, import))),
-        options: import.options().to_import(),
-        policy,
-    }
+) -> anyhow::Result<WatchedSource<'a>> {
+    let source = read_source(config, import).await?;
+    Ok(WatchedSource { name, source, options: import.options().to_import(), policy })
 }
 
 /// Reads the source and applies the options of the import.

@@ -1,6 +1,5 @@
 //! `callgate import pending|approve`: changes that a repeated import holds back.
 
-use callgate_import::Detail;
 use callgate_import::watch::Pending;
 use serde_json::json;
 
@@ -46,11 +45,10 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
              once",
         ));
     }
-    let watched = watched(name, config, &repeated.import, repeated.policy);
-    let (source, change) = watched.read(&store, Detail::Full).await?;
-    match change {
+    let watched = watched(name, config, &repeated.import, repeated.policy).await?;
+    match watched.change(&store).await? {
         Some(change) if change.digest == digest => {
-            watched.apply(&store, &source, &change).await?;
+            watched.apply(&store, &change).await?;
             pending.set(name, None).await?;
             printer::data(change.text);
             Ok(())

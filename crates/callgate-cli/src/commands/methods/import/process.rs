@@ -126,7 +126,10 @@ fn import(Job { global, name }: Job) -> anyhow::Result<Option<Change>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = registry::open_own(&config).await?;
-        let change = watched(&name, &config, &repeated.import, repeated.policy).run(&store).await;
+        let import = async {
+            watched(&name, &config, &repeated.import, repeated.policy).await?.run(&store).await
+        };
+        let change = import.await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
         change
     })
