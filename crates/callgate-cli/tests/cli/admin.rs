@@ -2,12 +2,6 @@
 
 use super::support::TestDirectory;
 
-fn registry() -> TestDirectory {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
-    dir
-}
-
 #[test]
 fn help_lists_commands_and_options() {
     let dir = TestDirectory::new();
@@ -46,7 +40,7 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
 
 #[test]
 fn a_method_does_not_change_the_sections_of_another() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "a"]);
     dir.ok(&["method", "add", "pay.run", "--section", "a:execute"]);
     let refused = |arguments: &[&str]| {
@@ -70,7 +64,7 @@ fn a_method_does_not_change_the_sections_of_another() {
 
 #[test]
 fn of_several_masks_for_a_section_the_strictest_applies() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "a"]);
     let twice = ["--section", "a:execute", "--section", "a:read"];
     dir.ok(&[&["method", "add", "pay.run"], &twice[..]].concat());
@@ -84,7 +78,7 @@ fn of_several_masks_for_a_section_the_strictest_applies() {
 
 #[test]
 fn earlier_spellings_of_commands_still_work() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     dir.ok(&["section", "add", "content"]);
     dir.ok(&["method", "add", "a", "--section", "content:read"]);
@@ -110,7 +104,7 @@ fn earlier_spellings_of_commands_still_work() {
 
 #[test]
 fn every_list_and_show_prints_json() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     dir.ok(&["section", "add", "content"]);
     dir.ok(&["grant", "set", "--role", "editors", "content", "write"]);
@@ -146,7 +140,7 @@ fn completions_and_man_pages_are_generated() {
 
 #[test]
 fn a_token_is_printed_alone() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     let ran = dir.run(&["token", "add", "ada", "--name", "laptop", "--expires-in", "30d"]);
     let data = ran.stdout();
@@ -166,7 +160,7 @@ fn a_token_is_printed_alone() {
 
 #[test]
 fn a_method_is_added_shown_changed_and_removed() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "content", "--caption", "Content"]);
     let added = dir.run(&[
         "method",
@@ -205,7 +199,7 @@ fn a_method_is_added_shown_changed_and_removed() {
 
 #[test]
 fn bad_definitions_are_refused_and_nothing_is_written() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "there"]);
     let failures: Vec<_> = [
         &["method", "add", "there"][..],
@@ -231,7 +225,7 @@ fn bad_definitions_are_refused_and_nothing_is_written() {
 
 #[test]
 fn lists_are_tables_or_lines_of_json() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     dir.ok(&["user", "add", "bob"]);
     dir.ok(&["section", "add", "content"]);
@@ -281,7 +275,7 @@ fn methods_of_code_cannot_be_opened_or_redefined() {
 
 #[test]
 fn an_edit_of_the_upstream_does_not_open_a_method() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "secret"]);
     dir.ok(&["user", "add", "ada"]);
     dir.ok(&["method", "add", "x", "--section", "secret:execute"]);
@@ -297,7 +291,7 @@ fn an_edit_of_the_upstream_does_not_open_a_method() {
 
 #[test]
 fn lists_show_the_state_of_each_row_on_one_line() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, exposed, safety) VALUES
@@ -311,7 +305,7 @@ fn lists_show_the_state_of_each_row_on_one_line() {
 
 #[test]
 fn a_tokens_life_has_bounds() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada"]);
     for life in ["0s", "9000years"] {
         assert_eq!(dir.run(&["token", "add", "ada", "--expires-in", life]).failure().0, 2);
@@ -347,7 +341,7 @@ fn database_errors_name_the_database_and_have_hints() {
 
 #[test]
 fn a_parameter_without_a_name_is_refused_with_what_to_write() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let told: Vec<String> = [
         "id",
         "int id",
@@ -379,7 +373,7 @@ fn a_parameter_without_a_name_is_refused_with_what_to_write() {
 
 #[test]
 fn a_row_with_a_type_and_a_word_says_what_to_write() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
         r#"INSERT INTO rpc_methods (rpc_method, params) VALUES ('a', '["int id"]')"#,
@@ -390,7 +384,7 @@ fn a_row_with_a_type_and_a_word_says_what_to_write() {
 
 #[test]
 fn a_change_that_changes_nothing_is_reported() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "a", "--title", "A"]);
     for arguments in [&["method", "edit", "a"][..], &["method", "set", "a", "--title", "A"]] {
         let talk = dir.run(arguments).stderr();
@@ -403,7 +397,7 @@ fn a_change_that_changes_nothing_is_reported() {
 
 #[test]
 fn a_token_is_removed_by_its_number_and_not_by_its_user() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "bob"]);
     dir.ok(&["token", "add", "bob"]);
     dir.ok(&["token", "add", "bob", "--name", "laptop"]);
@@ -420,7 +414,7 @@ fn a_token_is_removed_by_its_number_and_not_by_its_user() {
 
 #[test]
 fn tokens_are_listed_of_one_user_or_of_all() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     for user in ["ada", "bob"] {
         dir.ok(&["user", "add", user]);
         dir.ok(&["token", "add", user]);
@@ -434,7 +428,7 @@ fn tokens_are_listed_of_one_user_or_of_all() {
 
 #[test]
 fn a_token_may_end_on_a_date() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "bob"]);
     for date in ["2100-01-31", "2100-01-31T12:30:00Z", "2100-01-31 12:30:00"] {
         dir.ok(&["token", "add", "bob", "--expires-in", date]);

@@ -294,8 +294,7 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
     ] {
         ok(&dir, command);
     }
-    let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat());
-    assert!(removed.0.status.success(), "{}", removed.stderr());
+    let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat()).succeeded();
     assert!(removed.stderr().contains("note: cannot count the methods that use it"));
 }
 
@@ -346,8 +345,7 @@ fn nothing_is_written_to_the_festi_database_and_no_secret_is_printed() {
     let before = std::fs::read(dir.path(FESTI)).unwrap();
     let server = served(&dir, &[]);
     assert!(sees(&server, "token-of-ada", "a.b c"));
-    server.signal("-TERM");
-    let (code, log) = server.wait_for_exit();
+    let (code, log) = server.stop();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("s3cret") && !log.contains("token-of"), "{log}");
     for command in [&["lint"][..], &["export"], &["method", "list"], &["user", "list"]] {

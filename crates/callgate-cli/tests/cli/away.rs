@@ -62,8 +62,7 @@ fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
     for reply in faces(&server, &reader) {
         assert_ne!(reply.status, 503, "{}", reply.body);
     }
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     for words in ["registry unavailable", "registry available again"] {
         assert_eq!(log.matches(words).count(), 1, "{log}");
     }
@@ -95,8 +94,7 @@ fn without_grace_callers_with_a_token_get_the_unavailable_error_of_each_protocol
     bring_back(&dir);
     server.until("it is ready again", is_ready);
     assert_eq!(server.get(&admin, "/mcp/tools/list").status, 200);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     let words = "refusing callers with a token";
     assert_eq!(log.matches(words).count(), 1, "{log}");
 }
@@ -137,8 +135,7 @@ fn session_changes_are_refused_if_they_cannot_be_stored() {
 
 #[test]
 fn a_change_of_an_unavailable_registry_reports_the_failure() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     std::fs::rename(dir.path("callgate.db"), dir.path("aside.db")).unwrap();
     insta::assert_debug_snapshot!(dir.run(&["user", "add", "ada"]).failure());
     assert!(!dir.path("callgate.db").exists(), "no new one is made instead");
@@ -187,8 +184,7 @@ fn failing_writes_are_told_and_every_connection_recovers() {
     limit_files(&server, "unlimited");
     server.until("it can write", is_ready);
     assert_eq!(metric("callgate_registry_writable"), 1);
-    server.signal("-TERM");
-    let log = server.wait_for_exit().1;
+    let log = server.stop().1;
     let told = |what: &str| log.matches(what).count();
     assert_eq!(told("the registry cannot be written, so changes"), 1, "{log}");
     assert_eq!(told("the registry can be written again"), 1, "{log}");

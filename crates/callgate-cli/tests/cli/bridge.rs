@@ -254,8 +254,7 @@ fn a_refused_token_and_a_missing_token_have_different_messages() {
 
 #[test]
 fn an_empty_list_without_a_token_is_explained() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     let server = dir.serve(&[]);
     let port = server.address().port().to_string();
     let talk = |token: Option<&str>| {

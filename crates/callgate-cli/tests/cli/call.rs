@@ -15,8 +15,7 @@ fn dir() -> (TestDirectory, FakeService) {
         "pet.get" => Some(json!({"id": params["id"], "name": "Rex"})),
         _ => None,
     });
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     dir.ok(&["section", "add", "pets"]);
     dir.ok(&["user", "add", "ada"]);

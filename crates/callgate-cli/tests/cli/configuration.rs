@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{CommandOutput, Server, TestDirectory};
+use super::support::{CommandOutput, TestDirectory};
 
 #[test]
 fn later_sources_win() {
@@ -12,23 +12,14 @@ fn later_sources_win() {
     assert_eq!(server.start["database"], "sqlite:file.db");
     assert_eq!(server.start["require_auth"], true);
     drop(server);
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("CALLGATE_DATABASE", "sqlite:environment.db").env("CALLGATE_REQUIRE_AUTH", "false");
-    let server = Server::start(command);
+    let variables =
+        [("CALLGATE_DATABASE", "sqlite:environment.db"), ("CALLGATE_REQUIRE_AUTH", "false")];
+    let server = dir.serve_with(&variables, &[]);
     assert_eq!(server.start["database"], "sqlite:environment.db");
     assert_eq!(server.start["require_auth"], false);
     drop(server);
-    let mut command = dir.command(&[
-        "serve",
-        "--json",
-        "--listen",
-        "127.0.0.1:0",
-        "--database",
-        "sqlite:flag.db",
-        "--require-auth",
-    ]);
-    command.env("CALLGATE_DATABASE", "sqlite:environment.db").env("CALLGATE_REQUIRE_AUTH", "false");
-    let server = Server::start(command);
+    let flags = ["--database", "sqlite:flag.db", "--require-auth"];
+    let server = dir.serve_with(&variables, &flags);
     assert_eq!(server.start["database"], "sqlite:flag.db");
     assert_eq!(server.start["require_auth"], true);
 }
@@ -152,8 +143,7 @@ fn the_preset_drupal_serves_only_marked_methods() {
 
 #[test]
 fn invalid_settings_are_refused() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     let failures: Vec<_> = [
         ["mcp_protocol_version", "2020-01-01"],
         ["mcp_tools_prefix", "a::b"],
@@ -210,8 +200,7 @@ fn a_password_on_the_command_line_causes_a_warning_without_it() {
 
 #[test]
 fn a_page_smaller_than_the_number_of_tools_is_a_warning() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     for id in ["a.get", "b.get"] {
         dir.ok(&["method", "add", id, "--read-only"]);
     }

@@ -69,8 +69,7 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
     dir.sql("to.db", "DROP TRIGGER hold; DROP VIEW endless;");
     let users = || dir.ok(&["user", "list", "--database", "sqlite:to.db"]);
     assert_eq!(users(), "ID  NAME  ROLE\n");
-    let again = dir.run(&copy);
-    assert!(again.0.status.success(), "{}", again.stderr());
+    let again = dir.run(&copy).succeeded();
     assert!(again.stderr().contains("copying users"), "{}", again.stderr());
     assert!(
         again.stdout().contains("callgate_tokens                 20000  equal"),
@@ -108,8 +107,7 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
 
 #[test]
 fn beside_a_festi_database_what_migrating_would_do_is_told_with_the_names_that_are_there() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     let attached = ["--preset", "festi", "--attach", "sqlite:festi.db"];
     let would = dir.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
     assert!(would.0.status.success() && would.stdout().is_empty(), "{}", would.stderr());
@@ -163,7 +161,6 @@ fn a_registry_that_others_can_read_or_change_causes_a_warning() {
         set(mode);
         assert_eq!(dir.run(&["migrate"]).stderr().contains(warning), is_open, "{mode:o}");
         let server = dir.serve(&[]);
-        server.signal("-TERM");
-        assert_eq!(server.wait_for_exit().1.contains(warning), is_open, "{mode:o}");
+        assert_eq!(server.stop().1.contains(warning), is_open, "{mode:o}");
     }
 }

@@ -35,8 +35,7 @@ fn told(server: &Server, token: &str) -> Option<String> {
 fn credentials_are_set_and_removed_while_the_server_runs() {
     let service = Service::start();
     let dir = dir(&service);
-    let set = dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n");
-    assert!(set.0.status.success(), "{}", set.stderr());
+    dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n").succeeded();
     let tokens = ["ada", "bob"].map(|user| dir.ok(&["token", "add", user]).trim().to_owned());
     let [ada, bob] = &tokens;
     let server = dir.serve(&[]);
@@ -49,8 +48,7 @@ fn credentials_are_set_and_removed_while_the_server_runs() {
     server.until("bob has one", |server| told(server, bob).is_none());
     dir.ok(&["credential", "remove", "ada", "default"]);
     server.until("ada has none", |server| told(server, ada).is_some());
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(
         log.contains("`bob` has no credential for the service") && !log.contains("s3cret"),
         "{log}"

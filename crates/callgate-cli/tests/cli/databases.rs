@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use callgate_test_support::{DatabaseServer, Engine};
 
-use super::support::{CommandOutput, Server, TestDirectory};
+use super::support::{CommandOutput, TestDirectory};
 
 /// Each server, and what gives a user the rights to serve and no more.
 fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
@@ -34,11 +34,7 @@ fn two_servers_that_start_at_once_create_one_registry() {
     let dir = TestDirectory::new();
     for (database, _) in databases() {
         let url = database.database().url;
-        let start = || {
-            let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-            command.env("CALLGATE_DATABASE", &url);
-            Server::start(command)
-        };
+        let start = || dir.serve_with(&[("CALLGATE_DATABASE", &url)], &[]);
         let servers = std::thread::scope(|scope| {
             let both = [scope.spawn(start), scope.spawn(start)];
             both.map(|one| one.join().unwrap())
@@ -67,9 +63,8 @@ fn a_user_who_may_not_change_tables_serves_an_existing_registry() {
         assert!(ran(&["migrate"]).stderr().ends_with("is up to date\n"));
         ran(&["user", "add", "ada", "--role", "editors"]);
         ran(&["token", "add", "ada"]);
-        let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-        command.env("CALLGATE_DATABASE", &url).env("CALLGATE_DATABASE_PASSWORD", "hunter2");
-        assert_eq!(Server::start(command).get("", "/readyz").status, 200);
+        let variables = [("CALLGATE_DATABASE", &*url), ("CALLGATE_DATABASE_PASSWORD", "hunter2")];
+        assert_eq!(dir.serve_with(&variables, &[]).get("", "/readyz").status, 200);
         // What is not there it cannot make.
         let url = url_of(&empty.url, &user);
         let (code, talk) = run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
@@ -122,8 +117,7 @@ fn a_registry_is_copied_through_all_databases_despite_a_kill() {
         let used = run(dir.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
         assert_eq!(used.stdout().contains("ada"), !in_time, "{}", used.stderr());
         interrupted += usize::from(in_time);
-        let again = dir.run(&copy);
-        assert!(again.0.status.success(), "{}", again.stderr());
+        let again = dir.run(&copy).succeeded();
         assert_eq!(again.stderr().contains("copying users"), in_time, "{}", again.stderr());
     }
     assert!(interrupted > 0, "each copy was faster than its kill");

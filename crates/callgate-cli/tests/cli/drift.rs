@@ -47,8 +47,7 @@ fn serve(dir: &TestDirectory) -> (Child, BufReader<ChildStderr>) {
 }
 
 fn stopped(server: Server) -> String {
-    server.signal("-TERM");
-    server.wait_for_exit().1
+    server.stop().1
 }
 
 /// Opens the event stream of a client without a session.
@@ -180,8 +179,7 @@ fn a_shown_change_is_logged_once() {
 
 #[test]
 fn import_watches_its_source_until_it_is_stopped() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.write("pets.json", &document(&["pet.get"], "A pet."));
     let mut command = dir.command(&["import", "openrpc", "pets.json", "--watch=1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -208,8 +206,7 @@ fn import_watches_its_source_until_it_is_stopped() {
 
 #[test]
 fn what_is_wrong_with_a_table_is_told() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     let told: Vec<String> = [
         "arguments = [\"openrpc\", \"a.json\"]\nevery = 5",
         "arguments = [\"openapi\", \"a.json\"]",

@@ -45,8 +45,7 @@ fn is_running(id: u32) -> bool {
 }
 
 fn stopped(server: Server) -> String {
-    server.signal("-TERM");
-    server.wait_for_exit().1
+    server.stop().1
 }
 
 #[test]

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::support::{CommandOutput, TestDirectory};
 
 fn registry() -> TestDirectory {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.write(
         "callgate.toml",
         "open_methods = \"allow\"\n[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n",

@@ -67,7 +67,6 @@ fn servers_of_a_registry_divide_the_limits_and_keep_their_share_while_it_is_away
     assert_eq!(admitted(&first, &token, "content.article.delete"), 2, "one that changes something");
     std::fs::rename(dir.path("aside.db"), dir.path("callgate-demo.db")).unwrap();
     first.until("it is back", |first| first.get("", "/readyz").json()["status"] == "ready");
-    second.signal("-TERM");
-    second.wait_for_exit();
+    second.stop();
     first.until("it has the whole limit", |first| servers(first) == Some(1));
 }

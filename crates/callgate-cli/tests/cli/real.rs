@@ -14,7 +14,6 @@ pub(crate) mod servers;
 mod transmission;
 mod wires;
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
@@ -47,19 +46,8 @@ fn dir(configuration: &str) -> TestDirectory {
     dir
 }
 
-/// `serve` without a log: nobody reads it here, and thousands of calls fail.
-fn quiet(dir: &TestDirectory) -> Command {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("CALLGATE_LOG", "off");
-    command
-}
-
-/// Starts `serve` with a secret in a variable of the environment.
-fn serve_with(dir: &TestDirectory, variable: &str, secret: &str) -> Server {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env(variable, secret);
-    Server::start(command)
-}
+/// No log: nobody reads it here, and thousands of calls fail.
+const QUIET: (&str, &str) = ("CALLGATE_LOG", "off");
 
 /// Calls a method so many times in one batch. Returns the results.
 fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<Value> {

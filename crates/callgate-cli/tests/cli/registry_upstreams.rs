@@ -28,9 +28,7 @@ fn set(dir: &TestDirectory, service: &Service, more: &[&str]) {
 }
 
 fn serve(dir: &TestDirectory) -> Server {
-    let mut command = dir.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.env("ITEMS_SECRET", "s3cret");
-    Server::start(command)
+    dir.serve_with(&[("ITEMS_SECRET", "s3cret")], &[])
 }
 
 #[test]
@@ -47,8 +45,7 @@ fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
     assert!(second.seen()[0].0.contains("x-team: blue"));
     dir.ok(&["upstream", "remove", "default"]);
     server.until("it is gone", |server| told(server).is_some());
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(!log.contains("s3cret"), "{log}");
 }
 
@@ -68,8 +65,7 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     let odd = server.invoke("", "odd.get", &json!({}));
     let message = odd.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("is invalid. Nothing was run"), "{message}");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     for said in [
         "upstream `odd` is quarantined: `url`: expected a string",
         "upstream `text` is quarantined: its `config` is not a JSON object",
@@ -100,8 +96,7 @@ fn an_upstream_of_the_file_overrides_that_of_the_registry() {
     );
     let server = serve(&dir);
     assert_eq!(told(&server), None);
-    server.signal("-TERM");
-    assert!(server.wait_for_exit().1.contains("upstream `default` of the registry is ignored"));
+    assert!(server.stop().1.contains("upstream `default` of the registry is ignored"));
     let listed = dir.ok(&["upstream", "list", "--json"]);
     assert!(listed.contains("overridden by the upstream of the configuration file"), "{listed}");
 }
@@ -314,8 +309,7 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     dir.sql("callgate.db", &format!("INSERT INTO callgate_upstreams VALUES {}", values.join(",")));
     let server = serve(&dir);
     assert_eq!(told(&server), None, "the others work");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     for (name, _, reason) in &rows {
         let line =
             log.lines().find(|line| line.contains(&format!("upstream `{name}` is quarantined")));
@@ -361,8 +355,7 @@ fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
     let log = fake.log.requests();
     assert!(log[0].body.as_str().unwrap().contains("refresh_token=first"), "{log:?}");
     assert_eq!(std::fs::read_to_string(dir.path("refresh")).unwrap(), "first\n");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("rotated the refresh token, and the new one is only in memory"), "{log}");
 }
 

@@ -128,15 +128,13 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
         server.operations("/readyz").json(),
         json!({"status": "ready", "tools": 1, "quarantined": 1})
     );
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("`bad` is quarantined"), "{log}");
 }
 
 #[test]
 fn rows_without_a_section_are_told_and_closed_by_a_setting() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('one')");
     let mut server = dir.serve(&[]);
     let line = server.until_logged("methods without a section");
@@ -163,8 +161,7 @@ fn rows_without_a_section_are_told_and_closed_by_a_setting() {
 
 #[test]
 fn rows_without_a_section_are_refused_if_callers_need_a_token() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('one')");
     dir.ok(&["user", "add", "ada"]);
     let token = dir.ok(&["token", "add", "ada"]);
@@ -179,8 +176,7 @@ fn rows_without_a_section_are_refused_if_callers_need_a_token() {
 
 #[test]
 fn the_last_catalog_is_served_while_the_registry_cannot_be_read() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "kept"]);
     let server = dir.serve(&[]);
     dir.sql(DB, "ALTER TABLE callgate_revisions RENAME TO elsewhere");
@@ -228,8 +224,7 @@ fn a_method_that_nobody_may_call_is_logged() {
         "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('shut', 'gone'), ('open', '')",
     );
     server.until("the open one is listed", |server| server.tools("") == ["open"]);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("`shut`: section `gone` does not exist"), "{log}");
 }
 

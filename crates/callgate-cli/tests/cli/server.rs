@@ -38,8 +38,7 @@ fn a_port_that_is_taken_is_an_error() {
 
 #[test]
 fn tools_whose_upstream_is_not_configured_are_logged_once() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     for id in ["a", "b"] {
         dir.ok(&["method", "add", id, "--upstream", "shop"]);
     }
@@ -48,8 +47,7 @@ fn tools_whose_upstream_is_not_configured_are_logged_once() {
     assert!(line.contains("WARN") && line.contains("every call of its tools fails"), "{line}");
     dir.ok(&["method", "add", "c", "--upstream", "shop"]);
     server.until("the third is listed", |server| server.tools("").len() == 3);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(!log.contains("not configured"), "{log}");
 }
 
@@ -92,8 +90,7 @@ fn requests_are_aborted_after_the_shutdown_timeout() {
     let server = dir.serve(&[]);
     let mut stream = server.connect();
     begin_invoking(&mut stream, "", 9);
-    server.signal("-TERM");
-    let (code, log) = server.wait_for_exit();
+    let (code, log) = server.stop();
     assert_eq!(code, Some(0));
     assert!(log.contains("shutdown timed out"), "{log}");
 }
@@ -152,8 +149,7 @@ fn logs_are_json_if_configured_and_contain_no_token() {
     let reader = server.token("reader");
     server.invoke(&reader, "content.article.delete", &json!({"id": 1}));
     server.get("cg_not_a_token_of_ours", "/mcp/tools/list");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     let lines: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let denied = lines.iter().find(|line| line["message"] == "access denied").unwrap();
@@ -169,8 +165,7 @@ fn the_last_use_of_a_token_is_stored() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     server.tools(&server.token("reader"));
-    server.signal("-TERM");
-    server.wait_for_exit();
+    server.stop();
     let tokens = dir.ok(&["token", "list", "--json", "--database", "sqlite:callgate-demo.db"]);
     let used: Vec<bool> = tokens
         .lines()
@@ -215,8 +210,7 @@ fn idle_and_incomplete_connections_are_closed() {
             read.is_ok() && status == *b"HTTP/1.1 200"
         })
     });
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("max_connections"), "{log}");
 }
 

@@ -24,6 +24,13 @@ impl TestDirectory {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
+    /// Creates a directory with a registry.
+    pub(crate) fn migrated() -> Self {
+        let directory = Self::new();
+        directory.ok(&["migrate"]);
+        directory
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -87,8 +94,15 @@ impl TestDirectory {
 
     /// Starts `serve` on a free port, and waits until it prints its address.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
+        self.serve_with(&[], arguments)
+    }
+
+    /// Starts `serve` with these variables of the environment.
+    pub(crate) fn serve_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Server {
         let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
-        Server::start(self.command(&all))
+        let mut command = self.command(&all);
+        command.envs(variables.iter().copied());
+        Server::start(command)
     }
 }
 
@@ -102,6 +116,13 @@ impl CommandOutput {
 
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8(self.0.stderr.clone()).unwrap()
+    }
+
+    /// Checks that the command succeeded.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert!(self.0.status.success(), "{}", self.stderr());
+        self
     }
 
     /// Returns the exit code and stderr of a command that failed with nothing on stdout.
@@ -242,6 +263,12 @@ impl Server {
             }
         }
         panic!("the log ended before `{what}`");
+    }
+
+    /// Stops the server with SIGTERM. Returns the exit code and stderr.
+    pub(crate) fn stop(self) -> (Option<i32>, String) {
+        self.signal("-TERM");
+        self.wait_for_exit()
     }
 
     /// Waits until the server exits. Returns the exit code and stderr.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use serde_json::{Value, json};
 
 use super::fake::FakeService;
-use super::support::{Server, TestDirectory};
+use super::support::TestDirectory;
 
 /// A service that takes what aria2 takes: a token first, in a list.
 pub(crate) struct Service {
@@ -43,8 +43,7 @@ pub(crate) fn place_with_a_method(configuration: &str) -> TestDirectory {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", configuration);
     dir.ok(&["migrate"]);
-    let added = dir.run(&["method", "add", "item.get", "--param", "int $id", "--read-only"]);
-    assert!(added.0.status.success(), "{}", added.stderr());
+    dir.ok(&["method", "add", "item.get", "--param", "int $id", "--read-only"]);
     dir
 }
 
@@ -66,10 +65,7 @@ fn methods_of_rows_run_on_the_service() {
         service.address
     ));
     dir.write("team.txt", "blue\n");
-    let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
-    let mut command = dir.command(&serve);
-    command.env("CALLGATE_ITEMS_SECRET", "s3cret");
-    let server = Server::start(command);
+    let server = dir.serve_with(&[("CALLGATE_ITEMS_SECRET", "s3cret")], &[]);
     assert_eq!(server.invoke("", "item.get", &json!({"id": 7})).json(), json!({"result": 7}));
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"item_get","arguments":{"id":8}}}"#;
     let reply = server.request("POST /mcp", "", call).json();
@@ -83,8 +79,7 @@ fn methods_of_rows_run_on_the_service() {
     assert!(seen[0].0.contains("x-team: blue") && !seen[0].0.contains("x-user-id"));
     assert!(seen[2].0.contains("x-user-id: 1") && !seen[2].0.contains("authorization"));
     assert_eq!(seen[2].1["id"], 3);
-    server.signal("-TERM");
-    let (code, log) = server.wait_for_exit();
+    let (code, log) = server.stop();
     assert_eq!(code, Some(0));
     assert!(!log.contains("s3cret") && !log.contains("not configured"), "{log}");
 }
@@ -152,9 +147,7 @@ fn null_is_omitted_if_configured() {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
         let dir = place_with_a_method(&table);
         let params = ["--param", "int $id", "--param", "int $times = 1"];
-        let added = ["method", "add", "item.find", "--read-only"];
-        let added = dir.run(&added.into_iter().chain(params).collect::<Vec<_>>());
-        assert!(added.0.status.success(), "{}", added.stderr());
+        dir.ok(&[&["method", "add", "item.find", "--read-only"][..], &params].concat());
         let server = dir.serve(&[]);
         let reply = server.invoke("", "item.find", &json!({"id": 7, "times": null}));
         assert_eq!(reply.status, status, "{key}: {}", reply.body);
@@ -178,8 +171,7 @@ fn the_text_of_an_internal_error_is_sent_only_if_configured() {
         let server = dir.serve(&[]);
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
         assert_eq!((reply.status, reply.body.contains("/var/www")), (500, is_told), "{key}");
-        server.signal("-TERM");
-        assert_eq!(server.wait_for_exit().1.contains("/var/www"), !is_told);
+        assert_eq!(server.stop().1.contains("/var/www"), !is_told);
     }
 }
 
@@ -204,15 +196,13 @@ fn not_there(scheme: &str) {
     }
     let ready = server.operations("/readyz");
     assert_eq!((ready.status, &ready.json()["upstreams_down"]), (200, &json!(["default"])));
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("upstream `default`: no connection: connection refused"), "{log}");
 }
 
 #[test]
 fn an_invalid_table_is_refused_with_its_place_and_without_secrets() {
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     let mut failures = Vec::new();
     for table in [
         "[upstreams.a]\nurll = \"http://localhost/\"",
@@ -297,8 +287,7 @@ fn the_callers_token_is_forwarded_only_if_configured() {
     let header = format!("x-authorization: {}", token.trim().to_lowercase());
     let sent: Vec<bool> = service.seen().iter().map(|(head, _)| head.contains(&header)).collect();
     assert_eq!(sent, [true, false, true]);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(!log.contains(token.trim()), "{log}");
 }
 

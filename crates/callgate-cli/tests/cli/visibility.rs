@@ -60,8 +60,7 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
         }
         if user != "eve" {
             let set = ["credential", "set", user, "drupal"];
-            let ran = dir.run_with(&set, &format!("{user}\n"));
-            assert!(ran.0.status.success(), "{}", ran.stderr());
+            dir.run_with(&set, &format!("{user}\n")).succeeded();
         }
         dir.ok(&["token", "add", user]).trim().to_owned()
     });
@@ -107,8 +106,7 @@ fn each_user_sees_only_methods_that_the_site_lists_for_them() {
     has_bob_less.store(true, Ordering::SeqCst);
     server.until("bob sees fewer", |server| listed(server, &bob) == ["probe_echo"]);
     assert_eq!(listed(&server, &ada).len(), all);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     let reason = "denied: the service `drupal` does not list it for `bob`";
     assert!(log.contains(reason), "{log}");
     assert!(!log.contains("bearer bob"), "{log}");

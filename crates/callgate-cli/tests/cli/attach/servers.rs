@@ -139,8 +139,7 @@ fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
     site.sql("UPDATE festi_sections_user_permission SET value = 0");
     let before = site.checksum();
     server.until("a user's 0 denies", |server| !sees(server, "another", "deleteUser"));
-    server.signal("-TERM");
-    let (code, log) = server.wait_for_exit();
+    let (code, log) = server.stop();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("hunter2") && !log.contains("token-of"), "{log}");
     assert_eq!(site.checksum(), before);

@@ -92,8 +92,7 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
-        let dir = TestDirectory::new();
-        dir.ok(&["migrate"]);
+        let dir = TestDirectory::migrated();
         for (number, ty) in TYPES.iter().enumerate() {
             let (id, param) = (format!("types.t{number}"), format!("{ty} $value"));
             dir.ok(&["method", "add", &id, "--read-only", "--description", ty, "--param", &param]);

@@ -8,7 +8,6 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::registry;
 use crate::drupal_site::{self, Site, listed};
 use crate::fake::{FakeService, ReceivedRequest};
 use crate::support::{CommandOutput, TestDirectory};
@@ -41,7 +40,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
     });
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let url = site.url("/sub/");
     let arguments = ["import", "drupal", &url, "--from", "discovery", "--upstream", "drupal"];
     let ran = dir.run(&[&arguments[..], &["--dry-run"]].concat());
@@ -88,7 +87,7 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
         other => panic!("{other}"),
     };
     let site = FakeService::start(move |asked| (200, page(asked).to_string()));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let said = dir.ok(&["import", "drupal", &site.url("")]);
     assert!(said.contains("refused  #4: the tool has no `name`\n3 added"), "{said}");
     let methods = dir.exported();
@@ -103,7 +102,7 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
 
 #[test]
 fn callgate_itself_is_imported_as_a_site() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let demo = dir.serve(&["--demo"]);
     let url = format!("http://{}", demo.address());
     dir.write("key", &format!("Bearer {}", demo.token("admin")));
@@ -126,7 +125,7 @@ fn callgate_itself_is_imported_as_a_site() {
 
 #[test]
 fn a_site_with_endless_or_empty_replies_is_an_error() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let circle =
         FakeService::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
     let closed = FakeService::start(|_| (403, String::new()));
@@ -159,7 +158,7 @@ fn import(site: &Site, dir: &TestDirectory, who: &str, more: &[&str]) -> Command
 
 #[test]
 fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let ran = import(&site, &dir, "Bearer ada", &["--dry-run"]);
     let shown = ran.stdout();
     let shown: Vec<&str> = shown
@@ -183,7 +182,7 @@ fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
 
 #[test]
 fn numbered_parameters_are_positional() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     for from in ["tools", "discovery"] {
         assert!(import(&site, &dir, "Bearer ada", &["--from", from]).0.status.success());
         let method = &dir.exported()["probe.positional"];
@@ -197,7 +196,7 @@ fn numbered_parameters_are_positional() {
 
 #[test]
 fn a_refused_request_is_not_an_absent_module() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let mut told = String::new();
     for who in ["", "Basic ada", "Bearer wrong"] {
         let (_, talk) = import(&site, &dir, who, &[]).failure();
@@ -220,7 +219,7 @@ fn a_refused_request_is_not_an_absent_module() {
 
 #[test]
 fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &["--from", "discovery"]).0.status.success());
     assert!(dir.exported()["probe.unmarked"].get("exposed").is_none());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
@@ -237,7 +236,7 @@ fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
 
 #[test]
 fn tools_with_a_login_or_scopes_are_restricted() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     dir.ok(&["user", "add", "eve"]);
     dir.ok(&["user", "add", "kim"]);
@@ -263,7 +262,7 @@ fn tools_with_a_login_or_scopes_are_restricted() {
 
 #[test]
 fn sections_of_the_command_line_are_required_beside_a_login() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &["--section", "site"]).0.status.success());
     let methods = dir.exported();
     let sections =
@@ -275,7 +274,7 @@ fn sections_of_the_command_line_are_required_beside_a_login() {
 
 #[test]
 fn an_import_may_use_its_own_credential() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let url = site.url();
     dir.write("ada", "Bearer ada");
     let table = format!(
@@ -302,7 +301,7 @@ fn until(log: &mut impl BufRead, words: &[&str]) {
 
 #[test]
 fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     dir.write("who", "Bearer ada");
     let url = site.url();
     let arguments =
@@ -345,7 +344,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
 
 #[test]
 fn a_result_that_violates_its_output_schema_is_returned_as_text() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     site.rule(|asked| {
         let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": {"text": 7}});
@@ -374,7 +373,7 @@ fn a_result_that_violates_its_output_schema_is_returned_as_text() {
 
 #[test]
 fn a_tool_with_a_login_is_401_for_anonymous_callers() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     dir.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{}/jsonrpc\"\n", site.url()));
     let server = dir.serve(&[]);
@@ -400,7 +399,7 @@ fn a_tool_with_a_login_is_401_for_anonymous_callers() {
 
 #[test]
 fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let url = site.url();
     // A row of the registry is changed; for the file, the key is suggested.
     dir.allow_targets("127.0.0.1");

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::super::support::{CommandOutput, TestDirectory};
-use super::registry;
 
 /// The tables of Festi's own scripts, with the rows of a small application.
 const APPLICATION: &str = r#"
@@ -41,15 +40,13 @@ const APPLICATION: &str = r#"
 "#;
 
 fn application() -> TestDirectory {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql("festi.db", APPLICATION);
     dir
 }
 
 fn import(dir: &TestDirectory, more: &[&str]) -> CommandOutput {
-    let ran = dir.run(&[&["import", "festi", "sqlite:festi.db"], more].concat());
-    assert!(ran.0.status.success(), "{}", ran.stderr());
-    ran
+    dir.run(&[&["import", "festi", "sqlite:festi.db"], more].concat()).succeeded()
 }
 
 #[test]
@@ -165,7 +162,7 @@ fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
 
 #[test]
 fn a_database_with_missing_tables_is_read() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql(
         "festi.db",
         "CREATE TABLE rpc_methods (method TEXT); INSERT INTO rpc_methods VALUES ('getUser');",
@@ -176,7 +173,7 @@ fn a_database_with_missing_tables_is_read() {
 
 #[test]
 fn unreadable_festi_databases_are_reported_with_hints() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql("empty.db", "CREATE TABLE other (id INT)");
     dir.sql(
         "other.db",
@@ -239,11 +236,7 @@ fn php_source_and_database_do_not_loosen_each_other() {
     let dir = application();
     import(&dir, &[]);
     dir.write("My.php", SOURCE);
-    let source = || {
-        let ran = dir.run(&["import", "php", ".", "--name", "app"]);
-        assert!(ran.0.status.success(), "{}", ran.stderr());
-        ran.stdout()
-    };
+    let source = || dir.ok(&["import", "php", ".", "--name", "app"]);
     let sections = |id: &str| dir.exported()[id]["sections"].clone();
     let check = || {
         assert_eq!(sections("getUserInfo"), json!({"user_management": "read"}));
@@ -343,11 +336,7 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
         "UPDATE rpc_methods SET rpc_method = 'second.' || rpc_method;
          UPDATE festi_section_actions SET mask = '2' WHERE method = 'deleteUser'",
     );
-    let second = || {
-        let ran = dir.run(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
-        assert!(ran.0.status.success(), "{}", ran.stderr());
-        ran.stdout()
-    };
+    let second = || dir.ok(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
     let said = second();
     let refused = "refused  second.deleteUser: a method of upstream `one` shares the actions of \
                    `MyPlugin` and `deleteUser`, and needs other sections\n";

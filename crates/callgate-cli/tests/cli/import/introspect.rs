@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::registry;
 use crate::fake::{FakeResponse, FakeService};
+use crate::support::TestDirectory;
 
 /// Returns a service with signatures and help, which it lists or not.
 fn service(is_listed: bool) -> FakeService {
@@ -34,7 +34,7 @@ fn service(is_listed: bool) -> FakeService {
 fn listed_methods_have_their_signatures_and_help() {
     for is_listed in [true, false] {
         let service = service(is_listed);
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let ran = dir.run(&["import", "introspect", &service.url("/RPC2"), "--dry-run"]);
         if is_listed {
             let talk = service.hide(&ran.stderr());
@@ -55,7 +55,7 @@ fn listed_methods_have_their_signatures_and_help() {
         assert!(dir.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
         // Parameters without a type survive both formats.
         for form in ["manifest", "openrpc"] {
-            let other = registry();
+            let other = TestDirectory::migrated();
             other.write("exported", &dir.ok(&["export", "--format", form]));
             other.ok(&["import", form, "exported"]);
             assert_eq!(other.exported(), methods, "{form}");
@@ -107,7 +107,7 @@ fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
                 }
                 (200, reply.to_string())
             });
-            let dir = registry();
+            let dir = TestDirectory::migrated();
             let import = ["import", "introspect", &service.url("/")];
             let note = format!(
                 "note: system.methodHelp of 2 methods was refused: {message} (code {code}); new methods are \
@@ -138,7 +138,7 @@ fn a_service_that_is_lost_while_it_describes_its_methods_ends_the_import() {
         "system.listMethods" => asked.result(json!(["item.get"])),
         _ => FakeResponse::close(),
     });
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let told = dir.run(&["import", "introspect", &service.url("/")]).failure().1;
     assert!(told.contains("system.methodSignature of `item.get`: "), "{told}");
     assert!(dir.exported().is_empty());
@@ -147,7 +147,7 @@ fn a_service_that_is_lost_while_it_describes_its_methods_ends_the_import() {
 #[test]
 fn parameters_without_names_are_positional() {
     let service = service(true);
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     dir.ok(&["import", "introspect"]);
     let server = dir.serve(&[]);
@@ -167,7 +167,7 @@ fn parameters_without_names_are_positional() {
 
 #[test]
 fn a_service_that_lists_nothing_is_an_error() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let mut told = String::new();
     let none = FakeService::service(|_, _| None);
     let odd = FakeService::service(|_, _| Some(json!({"methods": []})));

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::super::fake::FakeService;
 use super::super::support::TestDirectory;
-use super::registry;
 
 const MANIFEST: &str = r#"
 name = "shop"
@@ -52,7 +51,7 @@ fn import(dir: &TestDirectory, text: &str) -> String {
 
 #[test]
 fn a_manifest_covers_every_column_of_the_registry() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let said = import(&dir, MANIFEST);
     assert!(
         said.ends_with("3 added, 0 changed, 0 removed, 1 hidden, 0 kept, 0 refused, 0 unchanged\n"),
@@ -76,7 +75,7 @@ fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
     let schema = jsonschema::draft202012::new(&schema).unwrap();
     let written: Value = toml::from_str(MANIFEST).unwrap();
     assert!(schema.is_valid(&written), "{:?}", schema.iter_errors(&written).next());
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     import(&dir, MANIFEST);
     let exported: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     assert!(schema.is_valid(&exported), "{:?}", schema.iter_errors(&exported).next());
@@ -93,14 +92,14 @@ fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
 
 #[test]
 fn a_round_trip_changes_nothing() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     import(&dir, MANIFEST);
     assert!(import(&dir, MANIFEST).contains("nothing changed"));
     let manifest = dir.ok(&["export"]);
     let said = import(&dir, &manifest);
     assert!(said.contains("nothing changed"), "{said}");
     assert_eq!(dir.ok(&["export"]), manifest);
-    let other = registry();
+    let other = TestDirectory::migrated();
     assert!(import(&other, &manifest).contains("3 added"));
     assert_eq!(other.ok(&["export"]), manifest);
     assert_eq!(other.ok(&["method", "list"]), dir.ok(&["method", "list"]));
@@ -108,7 +107,7 @@ fn a_round_trip_changes_nothing() {
 
 #[test]
 fn rows_of_other_writers_survive_a_round_trip() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
         r#"INSERT INTO sections (id, caption, ident) VALUES (1, 'Users', 'users'), (2, 'Log', 'log');
@@ -125,7 +124,7 @@ fn rows_of_other_writers_survive_a_round_trip() {
     let manifest = ran.stdout();
     let said = import(&dir, &manifest);
     assert!(said.contains("nothing changed"), "{said}");
-    let other = registry();
+    let other = TestDirectory::migrated();
     let said = import(&other, &manifest);
     assert!(said.contains("3 added"), "{said}");
     let needs = |dir: &TestDirectory| dir.exported()["user.get"]["sections"].clone();
@@ -135,21 +134,21 @@ fn rows_of_other_writers_survive_a_round_trip() {
 
 #[test]
 fn a_list_of_sections_without_names_is_closed_here_and_after_an_export() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('comma', ','), ('open', NULL)",
     );
     assert_eq!(dir.serve(&[]).tools(""), ["open"]);
     let manifest = dir.ok(&["export"]);
-    let other = registry();
+    let other = TestDirectory::migrated();
     import(&other, &manifest);
     assert_eq!(other.serve(&[]).tools(""), ["open"]);
 }
 
 #[test]
 fn an_invalid_manifest_is_reported_with_its_position() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let mut told = String::new();
     for wrong in [
         "methods = 1",
@@ -173,14 +172,14 @@ fn an_invalid_manifest_is_reported_with_its_position() {
 
 #[test]
 fn an_openrpc_document_is_exported_and_imported_again() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     import(&dir, MANIFEST);
     let document = dir.ok(&["export", "--format", "openrpc", "--upstream", "php"]);
     insta::assert_snapshot!(document);
     let parsed: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(parsed["methods"].as_array().unwrap().len(), 2);
     let all = dir.ok(&["export", "--format", "openrpc"]);
-    let other = registry();
+    let other = TestDirectory::migrated();
     assert!(other.import(&all, &[]).contains("3 added"));
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
 }
@@ -190,12 +189,12 @@ fn an_openrpc_document_is_exported_and_imported_again() {
 fn variadic_parameters_survive_an_export_as_openrpc() {
     let service = FakeService::service(|_, params| Some(params.clone()));
     let table = format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/"));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let param = ["--param", "string $sort", "--param", "int ...$ids"];
     let style = ["--read-only", "--params-by", "position"];
     dir.ok(&[&["method", "add", "pet.find"][..], &param, &style].concat());
     let document = dir.ok(&["export", "--format", "openrpc"]);
-    let other = registry();
+    let other = TestDirectory::migrated();
     other.import(&document, &[]);
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), document);
     for dir in [dir, other] {
@@ -208,7 +207,7 @@ fn variadic_parameters_survive_an_export_as_openrpc() {
 
 #[test]
 fn a_replaced_class_is_reported() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let of = |name: &str, field: &str| {
         format!(
             "name = \"{name}\"\n[[methods]]\nid = \"{name}.get\"\nparams = [\"Pet $pet\"]\n\
@@ -225,7 +224,7 @@ fn a_replaced_class_is_reported() {
 
 #[test]
 fn empty_properties_are_exported_as_an_object() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let schema = r#"{"type":"object","properties":{"page":{"type":"object","properties":[]}}}"#;
     dir.ok(&["method", "add", "site.list", "--input-schema", schema]);
     dir.sql(
@@ -241,7 +240,7 @@ fn empty_properties_are_exported_as_an_object() {
 
 #[test]
 fn a_ref_in_data_is_exported_unchanged() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let data = json!({"$ref": "#/$defs/Age"});
     let link = json!({"default": data, "enum": [data], "const": data, "examples": [data]});
     let schema = json!({

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{document, reading, registry, with_components};
+use super::{document, reading, with_components};
 use crate::fake::FakeService;
+use crate::support::TestDirectory;
 
 fn with_params(params: &Value) -> Value {
     json!({"name": "m", "params": params, "result": {"name": "r", "schema": {"type": "string"}}})
@@ -11,7 +12,7 @@ fn with_params(params: &Value) -> Value {
 
 #[test]
 fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let method = with_params(&json!([
         {"name": "Transaction hash", "required": true, "description": "Which.",
          "schema": {"type": "string", "description": "A hash."}},
@@ -26,7 +27,7 @@ fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
 
 #[test]
 fn parameters_are_sent_either_way_without_param_structure() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let with = |name: &str, structure: Option<&str>| {
         let mut method = reading(name, "");
         if let Some(structure) = structure {
@@ -51,8 +52,8 @@ fn parameters_are_sent_either_way_without_param_structure() {
 
 #[test]
 fn parameter_style_of_a_source_stays_for_later_imports() {
-    let dir = registry();
-    let styles = |dir: &crate::support::TestDirectory| {
+    let dir = TestDirectory::migrated();
+    let styles = |dir: &TestDirectory| {
         let methods = dir.exported();
         methods.values().map(|method| method["params_by"].clone()).collect::<Vec<_>>()
     };
@@ -78,7 +79,7 @@ fn parameter_style_of_a_source_stays_for_later_imports() {
 
 #[test]
 fn references_are_resolved_everywhere_and_inlined() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let components = json!({
         "schemas": {
             "Id": {"type": "integer", "minimum": 1},
@@ -106,7 +107,7 @@ fn references_are_resolved_everywhere_and_inlined() {
 
 #[test]
 fn recursive_and_exploding_definitions_terminate() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let mut schemas = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
@@ -151,7 +152,7 @@ fn recursive_and_exploding_definitions_terminate() {
 
 #[test]
 fn nothing_outside_of_the_document_is_read() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("other.json", r#"{"secret": {"type": "string"}}"#);
     let of = |name: &str, reference: &str| {
         let mut method =
@@ -180,7 +181,7 @@ fn nothing_outside_of_the_document_is_read() {
 
 #[test]
 fn an_embedded_schema_is_read_in_any_draft() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "http://127.0.0.1/pet.json",
@@ -202,7 +203,7 @@ fn an_embedded_schema_is_read_in_any_draft() {
 
 #[test]
 fn deprecated_methods_and_those_without_a_result_are_hidden() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let mut old = reading("old", "");
     old["deprecated"] = json!(true);
     let all = json!([
@@ -224,7 +225,7 @@ fn deprecated_methods_and_those_without_a_result_are_hidden() {
 
 #[test]
 fn output_schemas_are_imported_unless_disabled() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let all = document(&json!([with_params(&json!([])), reading("anything", "")]));
     dir.import(&all, &["--no-output-schemas"]);
     assert!(dir.tool("m").get("outputSchema").is_none());
@@ -235,7 +236,7 @@ fn output_schemas_are_imported_unless_disabled() {
 
 #[test]
 fn texts_are_joined_and_servers_listed() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let result = json!({"name": "r"});
     let of = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
     let mut whole: Value = serde_json::from_str(&document(&json!([
@@ -260,7 +261,7 @@ fn texts_are_joined_and_servers_listed() {
 #[test]
 fn every_version_is_read() {
     for version in ["1.0.0-rc1", "1.0.0", "1.2.4", "1.2.6", "1.3.2", "1.4.1", "2.0"] {
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let document = document(&json!([reading("a", "")])).replace("1.3.2", version);
         assert!(dir.import(&document, &[]).contains("1 added"), "{version}");
     }
@@ -268,7 +269,7 @@ fn every_version_is_read() {
 
 #[test]
 fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let mut told = String::new();
     for wrong in [
         "",
@@ -311,7 +312,7 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
 
 #[test]
 fn an_external_reference_is_read_from_a_given_file() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let to = |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
     let method = |name: &str, params: Value| json!({"name": name, "params": params, "result": {"name": "r"}});
     let all = document(&json!([
@@ -386,7 +387,7 @@ methods:
     });
     let mut imported = Vec::new();
     for source in ["pets.yaml", &service.url("/pets.yaml"), &service.url("/pets")] {
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         dir.write("pets.yaml", yaml);
         dir.write("types.yaml", "Id: {type: integer, minimum: 1}\n");
         let ran = dir.run(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
@@ -400,7 +401,7 @@ methods:
     let properties = &file["pet.feed"]["input_schema"]["properties"];
     assert_eq!(properties["id"], json!({"type": "integer", "minimum": 1}));
     assert_eq!(properties["no"]["enum"], json!(["on", "off"]), "not booleans");
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("wrong.yaml", "openrpc: 1.3.2\nmethods:\n- name: a\n  name: b\n");
     let told = dir.run(&["import", "openrpc", "wrong.yaml"]).failure().1;
     assert_eq!(
@@ -411,7 +412,7 @@ methods:
 
 #[test]
 fn a_document_without_methods_changes_nothing() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import(&document(&json!([with_params(&json!([]))])), &[]);
     dir.write("empty.json", &document(&json!([])));
     let (_, said) = dir.run(&["import", "openrpc", "empty.json"]).failure();
@@ -421,7 +422,7 @@ fn a_document_without_methods_changes_nothing() {
 
 #[test]
 fn a_method_with_a_nul_character_is_refused_and_others_are_imported() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let said = dir.import(
         &document(&json!([reading("pet.get", "A\0pet."), reading("pet.list", "Pets.")])),
         &[],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{document, registry};
+use super::document;
 use crate::fake::FakeService;
 use crate::support::TestDirectory;
 
@@ -32,7 +32,7 @@ const ID: &str = "Filecoin.EthGetBalance";
 
 #[test]
 fn a_document_that_refuses_its_own_examples_is_noted_by_import_and_lint() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let talk = dir.try_import(&document(&json!([lotus("A balance.")])), &[]).stderr();
     assert!(
         talk.contains("its schemas refuse its examples of `p1` of `Filecoin.EthGetBalance`;"),
@@ -61,7 +61,7 @@ fn a_document_that_refuses_its_own_examples_is_noted_by_import_and_lint() {
 #[test]
 fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
     let service = FakeService::service(|_, params| Some(params.to_string().into()));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     dir.import(&document(&json!([lotus("A balance.")])), &[]);
     let arguments = json!({"p1": "0x5cbe", "p2": "finalized"});
@@ -92,7 +92,7 @@ fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
 
 #[test]
 fn every_column_that_people_changed_survives_and_can_be_taken_back() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let first = document(&json!([lotus("A balance.")]));
     dir.import(&first, &["--section", "chain"]);
     let before = dir.exported();
@@ -144,7 +144,7 @@ fn every_column_that_people_changed_survives_and_can_be_taken_back() {
 
 #[test]
 fn a_signature_in_place_of_a_schema_is_one_change() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let all = document(&json!([lotus("A balance.")]));
     dir.import(&all, &[]);
     let before = dir.exported();
@@ -158,7 +158,7 @@ fn a_signature_in_place_of_a_schema_is_one_change() {
 
 #[test]
 fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import(&document(&json!([lotus("A balance.")])), &["--section", "chain"]);
     let before = dir.exported();
     for column in ["description", "params", "sections"] {
@@ -184,7 +184,7 @@ fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
 
 #[test]
 fn only_values_of_imports_are_restored() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "pet.get", "--read-only"]);
     let told = dir.run(&["method", "set", "pet.get", "--reset", "title"]).failure().1;
     assert!(told.starts_with("callgate: no import wrote `pet.get`\nhint: "), "{told}");

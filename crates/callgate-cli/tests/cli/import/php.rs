@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::super::support::{CommandOutput, TestDirectory};
-use super::registry;
 use crate::fake::FakeService;
 
 /// The source of the application.
@@ -12,9 +11,7 @@ const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 impl TestDirectory {
     /// Imports from a directory, which must succeed.
     fn import_php(&self, directory: &str, more: &[&str]) -> CommandOutput {
-        let ran = self.run(&[&["import", "php", directory], more].concat());
-        assert!(ran.0.status.success(), "{}", ran.stderr());
-        ran
+        self.run(&[&["import", "php", directory], more].concat()).succeeded()
     }
 
     /// Writes a file of a source.
@@ -29,14 +26,14 @@ impl TestDirectory {
 }
 
 fn host() -> TestDirectory {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import_php(HOST, &["--upstream", "php"]);
     dir
 }
 
 #[test]
 fn a_php_source_is_imported_with_docs_safety_and_sections() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let ran = dir.import_php(HOST, &["--upstream", "php", "--dry-run"]);
     insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
     dir.import_php(HOST, &["--upstream", "php"]);
@@ -52,7 +49,7 @@ fn a_php_source_is_imported_with_docs_safety_and_sections() {
 
 #[test]
 fn php_types_become_schemas() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.php(
         "shop/ShopPlugin.php",
         "class ShopPlugin {
@@ -76,7 +73,7 @@ fn php_types_become_schemas() {
 #[test]
 fn items_of_php_variadics_are_sent_as_parameters() {
     let service = FakeService::service(|_, params| Some(params.clone()));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let class = "class ShopPlugin {
         /** @rpc item.sort */
         public function sort(string $by, string ...$ids) {}
@@ -109,7 +106,7 @@ fn php_classes_have_exactly_their_json_properties() {
 
 #[test]
 fn without_json_properties_public_or_promoted_ones_are_used() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.php(
         "a/Values.php",
         "namespace app;
@@ -140,7 +137,7 @@ fn names_and_defaults_are_those_of_the_php_signature() {
 
 #[test]
 fn a_php_response_is_not_an_argument_and_the_return_type_is_ignored() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import_php(HOST, &["--upstream", "php"]);
     let tool = dir.tool("getProjects");
     assert_eq!(tool["inputSchema"]["properties"], json!({}));
@@ -152,7 +149,7 @@ fn a_php_response_is_not_an_argument_and_the_return_type_is_ignored() {
 
 #[test]
 fn a_plugin_class_gets_its_own_action_key() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.php(
         "src/MyPlugin.php",
         "class MyPlugin extends DisplayPlugin
@@ -177,7 +174,7 @@ fn a_plugin_class_gets_its_own_action_key() {
 
 #[test]
 fn an_invalid_php_file_is_reported_and_removes_nothing() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let two = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
     dir.php("src/APlugin.php", two);
     dir.php("src/BPlugin.php", "class BPlugin { /** @rpc c */ public function c() {} }");
@@ -199,7 +196,7 @@ fn an_invalid_php_file_is_reported_and_removes_nothing() {
 
 #[test]
 fn only_php_files_below_the_directory_are_read_without_third_party_code() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let method = |id: &str| format!("class C{id} {{ /** @rpc {id} */ public function f() {{}} }}");
     for (path, id) in [
         ("src/a.php", "a"),
@@ -231,7 +228,7 @@ fn only_php_files_below_the_directory_are_read_without_third_party_code() {
 
 #[test]
 fn unreadable_php_sources_are_reported_with_hints() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("file.php", "<?php");
     std::fs::create_dir(dir.path("empty")).unwrap();
     let mut told = String::new();
@@ -251,7 +248,7 @@ fn unreadable_php_sources_are_reported_with_hints() {
 
 #[test]
 fn attributes_that_are_not_constant_are_reported() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.php(
         "src/a.php",
         "namespace app;
@@ -285,7 +282,7 @@ fn attributes_that_are_not_constant_are_reported() {
 
 #[test]
 fn classes_of_two_applications_do_not_change_each_other() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let applications = [("shop", "int $price"), ("zoo", "string $name")];
     for (name, field) in applications {
         dir.php(
@@ -311,7 +308,7 @@ fn classes_of_two_applications_do_not_change_each_other() {
             assert_eq!(properties, [property]);
         }
     }
-    let copy = registry();
+    let copy = TestDirectory::migrated();
     copy.write("manifest.json", &dir.ok(&["export"]));
     copy.ok(&["import", "manifest", "manifest.json"]);
     assert_eq!(copy.ok(&["export"]), dir.ok(&["export"]));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::fake::FakeService;
 use super::super::support::TestDirectory;
-use super::{document, reading, registry};
+use super::{document, reading};
 
 fn pets(names: &[&str]) -> String {
     document(&names.iter().map(|name| reading(name, "Pets.")).collect())
@@ -18,7 +18,7 @@ fn exposed(dir: &TestDirectory) -> Vec<String> {
 /// A main and a test network have the same methods.
 #[test]
 fn two_services_with_the_same_methods_share_a_registry() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let networks = ["main", "test"].map(|network| {
         FakeService::service(move |name, _| (name == "pet.get").then(|| json!(network)))
     });
@@ -59,7 +59,7 @@ fn two_services_with_the_same_methods_share_a_registry() {
 
 #[test]
 fn an_upstream_that_is_not_configured_is_noted() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("callgate.toml", "[upstreams.node]\nurl = \"http://127.0.0.1:9/\"\n");
     let both = pets(&["pet.get"]);
     let told = dir.try_import(&both, &["--upstream", "nod"]).stderr();
@@ -87,7 +87,8 @@ fn an_upstream_that_is_not_configured_is_noted() {
 
 #[test]
 fn a_prefix_of_other_characters_is_refused() {
-    let ran = registry().run(&["import", "openrpc", "pets.json", "--prefix", "te st/"]);
+    let ran =
+        TestDirectory::migrated().run(&["import", "openrpc", "pets.json", "--prefix", "te st/"]);
     let (code, told) = ran.failure();
     let expected = "expected letters and digits of ASCII, and `.`, `_`, `-`, `/` and `:`";
     assert!(code == 2 && told.contains(expected), "{told}");
@@ -95,7 +96,7 @@ fn a_prefix_of_other_characters_is_refused() {
 
 #[test]
 fn patterns_select_by_the_names_in_the_source() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let more =
         ["--prefix", "a.", "--select", "pet.*", "--exclude", "pet.list", "--select", "cat.*"];
     let ran = dir.try_import(&pets(&["pet.get", "pet.list", "dog.get"]), &more);
@@ -106,7 +107,7 @@ fn patterns_select_by_the_names_in_the_source() {
 /// The manifest names a tool, whose name would be taken with the second prefix.
 #[test]
 fn a_manifest_is_imported_with_several_prefixes() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write(
         "pets.toml",
         "[[methods]]\nid = \"pet.get\"\ntool_name = \"get_pet\"\nplugin = \"Pets\"\nmethod = \"get\"\n\
@@ -123,7 +124,7 @@ fn a_manifest_is_imported_with_several_prefixes() {
 
 #[test]
 fn documents_with_one_title_are_told_apart_by_name() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let (one, two) = (pets(&["pet.get"]), pets(&["dog.get"]));
     dir.import(&one, &[]);
     let ran = dir.try_import(&two, &[]);
@@ -142,7 +143,7 @@ fn documents_with_one_title_are_told_apart_by_name() {
 /// A method belongs to the document that added it, as long as that has it.
 #[test]
 fn a_method_of_two_documents_is_that_of_the_first() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let of = |title: &str, names: &[&str]| {
         let all = names.iter().map(|name| reading(name, title)).collect();
         document(&all).replace("\"Pets\"", &format!("\"{title}\""))
@@ -181,7 +182,7 @@ fn a_method_of_two_documents_is_that_of_the_first() {
 
 #[test]
 fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import(&pets(&["pet.get"]), &["--section", "pets:read"]);
     let second = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
     let second = second.replace("\"Pets\"", "\"Pets 2\"");
@@ -199,7 +200,7 @@ fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
 
 #[test]
 fn a_style_of_parameters_is_that_of_one_upstream() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import(&pets(&["pet.get"]), &["--upstream", "main", "--params-by", "position-null"]);
     let ran = dir.try_import(&pets(&["cat.get"]), &["--upstream", "test"]);
     assert!(!ran.stderr().contains("--params-by"), "{}", ran.stderr());

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::registry;
 use crate::real::servers::ethereum_document;
+use crate::support::TestDirectory;
 
 /// File, number of methods, and number of methods refused for external references.
 const DOCUMENTS: [(&str, usize, usize); 5] = [
@@ -52,7 +52,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_valid_method_of_real_documents_survives_a_round_trip() {
     for (file, methods, refused) in documents() {
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let file = file.display().to_string();
         let said = dir.ok(&["import", "openrpc", &file]);
         let counts = format!(
@@ -83,11 +83,11 @@ fn every_valid_method_of_real_documents_survives_a_round_trip() {
         // Both formats, into the same registry and into an empty one.
         let document = dir.ok(&["export", "--format", "openrpc"]);
         assert!(dir.import(&document, &[]).contains("nothing changed"), "{file}");
-        let other = registry();
+        let other = TestDirectory::migrated();
         other.import(&document, &[]);
         assert_eq!(other.exported(), imported, "{file}");
         let manifest = dir.ok(&["export"]);
-        let other = registry();
+        let other = TestDirectory::migrated();
         other.write("manifest", &manifest);
         other.ok(&["import", "manifest", "manifest"]);
         assert_eq!(other.exported(), imported, "{file}");
@@ -100,7 +100,7 @@ fn every_method_is_imported_with_the_external_file() {
     let file = |name: &str| directory.join(name).display().to_string();
     let reference = format!("./api/starknet_api_openrpc.json={}", file("starknet-api.json"));
     for (name, methods) in [("starknet-wallet.json", 16), ("starknet-ws.json", 12)] {
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let said = dir.ok(&["import", "openrpc", &file(name), "--reference", &reference]);
         assert!(said.contains(&format!("{methods} added")) && said.contains("0 refused"), "{said}");
         for (id, method) in &dir.exported() {

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::{document, reading, registry};
+use super::{document, reading};
 use crate::fake::{FakeResponse, FakeService, ReceivedRequest};
+use crate::support::TestDirectory;
 
 fn pets() -> serde_json::Value {
     serde_json::from_str(&document(&json!([reading("pet.get", "A pet.")]))).unwrap()
@@ -12,7 +13,7 @@ fn pets() -> serde_json::Value {
 #[test]
 fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let url = service.url("/rpc");
     let ran = dir.run(&["import", "openrpc", &url, "--upstream", "pets"]);
     assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
@@ -47,7 +48,7 @@ fn a_document_is_read_at_a_url_and_at_that_of_the_service() {
         [("/openrpc.json", &["GET /openrpc.json"][..]), ("/rpc", &["POST /rpc", "GET /rpc"])]
     {
         let before = server.log.requests().len();
-        let ran = registry().run(&["import", "openrpc", &server.url(path)]);
+        let ran = TestDirectory::migrated().run(&["import", "openrpc", &server.url(path)]);
         assert!(ran.stdout().starts_with("1 added"), "{}", ran.stderr());
         assert!(!ran.stderr().contains("callgate.toml"), "where the service is, is not known");
         let asked = server.log.requests();
@@ -60,7 +61,7 @@ fn a_document_is_read_at_a_url_and_at_that_of_the_service() {
 fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let other = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let url = service.url("/rpc");
     dir.write(
         "callgate.toml",
@@ -84,7 +85,7 @@ fn credentials_are_sent_only_to_the_url_of_the_upstream() {
 #[test]
 fn an_upstream_of_the_registry_is_used() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let url = format!("url={}", service.url("/rpc"));
     let allowed = "targets = \"127.0.0.1\"\ndirectory = \".\"";
     dir.write("callgate.toml", &format!("[registry_upstreams]\n{allowed}\n"));
@@ -102,7 +103,7 @@ fn an_upstream_of_the_registry_is_used() {
 #[test]
 fn headers_come_from_variables_and_files() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("team.txt", "blue\n");
     let url = service.url("/rpc");
     let arguments = ["import", "openrpc", &url, "--upstream", "pets"];
@@ -137,7 +138,7 @@ first_params = [{ env = "PETS_TOKEN" }]
 
 #[test]
 fn attempts_are_reported_with_hints() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let plain = FakeService::service(|_, _| None);
     let page = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, "<html>\u{7}".to_owned()),
@@ -189,7 +190,7 @@ fn an_error_that_mentions_unknown_is_not_an_absent_description() {
             let error = json!({"code": -32001, "message": message});
             (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
         });
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let (_, told) = dir.run(&["import", "openrpc", &service.url("/rpc")]).failure();
         assert!(told.contains(message), "{told}");
         assert!(dir.exported().is_empty());

@@ -2,12 +2,13 @@
 
 use serde_json::json;
 
-use super::{document, reading, registry};
+use super::{document, reading};
 use crate::fake::{FakeResponse, FakeService};
+use crate::support::TestDirectory;
 
 #[test]
 fn safety_is_guessed_and_never_read_only_if_unsure() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let all = json!([
         reading("pet.get", ""),
         reading("pet.delete", ""),
@@ -34,7 +35,7 @@ const PAYCH_GET: &str = "PaychGet gets or creates a payment channel between addr
 
 #[test]
 fn guesses_are_listed_in_one_table_and_approved_together() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let all = document(&json!([
         reading("Filecoin.PaychGet", PAYCH_GET),
         reading(
@@ -72,7 +73,7 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
     let left = dir.import(&all, &["--review"]);
     assert!(left.contains("Filecoin.PaychGet") && !left.contains("StateGetActor"), "{left}");
     // Of a new registry, in one step.
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.import(&all, &["--review=approve"]);
     assert_eq!(dir.exported()["Filecoin.PaychGet"]["safety"], "destructive");
     let left = dir.import(&all, &["--review"]);
@@ -86,7 +87,7 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
 #[test]
 fn a_method_whose_safety_is_guessed_is_not_sent_twice() {
     let service = FakeService::start(|_| FakeResponse::close());
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     let all = document(&json!([reading("pet.get", "A pet.")]));
     for (arguments, sent) in [(&[][..], 1), (&["--review=approve"], 2)] {

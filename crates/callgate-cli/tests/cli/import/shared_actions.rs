@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::super::support::{CommandOutput, TestDirectory};
-use super::registry;
 
 /// Returns a manifest with methods of one function: id, section and mask.
 fn manifest(name: &str, methods: &[(&str, &str, &str)]) -> String {
@@ -15,9 +14,7 @@ fn manifest(name: &str, methods: &[(&str, &str, &str)]) -> String {
 
 fn import(dir: &TestDirectory, text: &str) -> CommandOutput {
     dir.write("manifest", text);
-    let ran = dir.run(&["import", "manifest", "manifest"]);
-    assert!(ran.0.status.success(), "{}", ran.stderr());
-    ran
+    dir.run(&["import", "manifest", "manifest"]).succeeded()
 }
 
 /// Returns the sections of methods.
@@ -28,7 +25,7 @@ fn sections(dir: &TestDirectory, ids: &[&str]) -> Vec<serde_json::Value> {
 
 #[test]
 fn of_several_methods_of_one_function_the_strictest_mask_applies() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let both = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "read")]);
     let execute = json!({"a": "execute"});
     let said = import(&dir, &both).stdout();
@@ -52,7 +49,7 @@ fn of_several_methods_of_one_function_the_strictest_mask_applies() {
 
 #[test]
 fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     import(&dir, &manifest("one", &[("k.one", "a", "write")]));
     import(&dir, &manifest("two", &[("k.two", "a", "read")]));
     let write = json!({"a": "write"});
@@ -68,7 +65,7 @@ fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
 
 #[test]
 fn a_method_that_moves_to_another_function_keeps_its_mask() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     import(&dir, &manifest("one", &[("k.one", "a", "read")]));
     let moving = |plugin: &str, sections: &str| {
         let method =
@@ -84,7 +81,7 @@ fn a_method_that_moves_to_another_function_keeps_its_mask() {
 
 #[test]
 fn php_classes_of_one_name_do_not_weaken_each_other() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     std::fs::create_dir(dir.path("src")).unwrap();
     for (directory, namespace, tag) in
         [("blog", "Blog", "@mcpDestructive"), ("shop", "Shop", "@mcpReadOnly")]

@@ -4,9 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{document, registry, with_components};
+use super::{document, with_components};
 use crate::fake::FakeService;
 use crate::real::servers::npm_file;
+use crate::support::TestDirectory;
 
 const EXAMPLES: &str = "@open-rpc/examples/build/service-descriptions";
 
@@ -225,7 +226,7 @@ fn every_smallest_call_of_a_document_reaches_its_service() {
             let answer = if accepts(params) { ("result", params) } else { ("error", &error) };
             (200, json!({"jsonrpc": "2.0", "id": id, answer.0: answer.1}).to_string())
         });
-        let dir = registry();
+        let dir = TestDirectory::migrated();
         let url = format!("url = \"http://{}/\"", service.address);
         dir.write("callgate.toml", &format!("[upstreams.default]\n{url}\n{keys}\n"));
         dir.import(&document, import);
@@ -247,7 +248,7 @@ fn every_smallest_call_of_a_document_reaches_its_service() {
 
 #[test]
 fn call_that_cannot_be_sent_is_an_error_of_lint_until_the_style_is_set() {
-    let dir = registry();
+    let dir = TestDirectory::migrated();
     let param = |name: &str| json!({"name": name, "schema": {"type": "integer"}});
     let paged = method("list", Some("by-position"), &json!([param("cursor"), param("limit")]));
     dir.import(&document(&json!([paged])), &[]);

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::servers::{self, RunningProcess};
-use super::{call, dir, quiet, survives_kill_and_return};
-use crate::support::{Server, TestDirectory};
+use super::{QUIET, call, dir, survives_kill_and_return};
+use crate::support::TestDirectory;
 
 /// A registry with the methods of the document.
 fn imported(anvil: &RunningProcess, more: &str) -> TestDirectory {
@@ -69,6 +69,6 @@ fn a_call_without_an_answer_ends_after_the_timeout() {
 fn calls_work_again_after_a_restart_of_the_service() {
     let mut anvil = servers::anvil();
     let dir = imported(&anvil, "");
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 }

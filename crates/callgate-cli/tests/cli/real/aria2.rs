@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::servers::{self, SECRET};
-use super::{call, dir, quiet, serve_with, survives_kill_and_return};
+use super::{QUIET, call, dir, survives_kill_and_return};
 use crate::support::{Server, TestDirectory};
 
 fn configured(url: &str) -> TestDirectory {
@@ -40,7 +40,7 @@ fn its_methods_are_imported_listed_and_called() {
     assert_eq!(safety("aria2.getVersion"), "guessed_read_only");
     assert_eq!(safety("aria2.addUri"), "guessed_destructive");
     assert_eq!(safety("aria2.tellStatus"), "unknown", "not guessed where unsure");
-    let server = serve_with(&dir, "ARIA2_SECRET", SECRET);
+    let server = dir.serve_with(&[("ARIA2_SECRET", SECRET)], &[]);
     assert!(server.tools("").is_empty(), "nobody was granted anything");
     dir.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
     dir.ok(&["grant", "set", "--role", "anonymous", "downloads", "execute"]);
@@ -67,17 +67,16 @@ fn its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
     let aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);
-    let server = serve_with(&dir, "ARIA2_SECRET", SECRET);
+    let server = dir.serve_with(&[("ARIA2_SECRET", SECRET)], &[]);
     let (is_error, text) =
         call(&server, "aria2_tellStatus", &json!({"params": ["0123456789abcdef"]}));
     assert_eq!((is_error, text.as_str()), (true, "GID 0123456789abcdef is not found"));
     let reply = server.invoke("", "aria2.tellStatus", &json!({"params": "all"}));
     assert_eq!(reply.status, 400, "what is no list never leaves: {}", reply.body);
-    let stranger = serve_with(&dir, "ARIA2_SECRET", "wr0ng");
+    let stranger = dir.serve_with(&[("ARIA2_SECRET", "wr0ng")], &[]);
     let (is_error, text) = call(&stranger, "aria2_getVersion", &json!({}));
     assert_eq!((is_error, text.as_str()), (true, "Unauthorized"));
-    stranger.signal("-TERM");
-    let (_, log) = stranger.wait_for_exit();
+    let (_, log) = stranger.stop();
     assert!(!log.contains("wr0ng"), "{log}");
 }
 
@@ -86,9 +85,7 @@ fn calls_work_again_after_a_restart_of_the_service() {
     let mut aria2 = servers::aria2();
     let dir = configured(&aria2.url("/jsonrpc"));
     run(&dir, &["import", "introspect", "--upstream", "service"]);
-    let mut command = quiet(&dir);
-    command.env("ARIA2_SECRET", SECRET);
-    let server = Server::start(command);
+    let server = dir.serve_with(&[QUIET, ("ARIA2_SECRET", SECRET)], &[]);
     survives_kill_and_return(&server, &mut aria2, "aria2_getVersion", &json!({}), "version");
 }
 
@@ -111,7 +108,7 @@ fn an_upstream_of_the_registry_sends_each_users_secret() {
     let aria2 = servers::aria2();
     let dir = dir("[registry_upstreams]\ntargets = \"127.0.0.1\"");
     dir.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     dir.ok(&[
         "upstream",
         "set",
@@ -124,8 +121,7 @@ fn an_upstream_of_the_registry_sends_each_users_secret() {
     let user = |name: &str, secret: Option<&str>| {
         dir.ok(&["user", "add", name]);
         if let Some(secret) = secret {
-            let set = dir.run_with(&["credential", "set", name, "service"], secret);
-            assert!(set.0.status.success(), "{}", set.stderr());
+            dir.run_with(&["credential", "set", name, "service"], secret).succeeded();
         }
         dir.ok(&["token", "add", name]).trim().to_owned()
     };

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::servers::{self, RunningProcess};
-use super::{call, dir, serve_with, together};
+use super::{call, dir, together};
 use crate::support::TestDirectory;
 
 fn configured(deluge: &RunningProcess) -> TestDirectory {
@@ -27,7 +27,7 @@ fn configured(deluge: &RunningProcess) -> TestDirectory {
 fn it_is_called_with_a_session_which_is_renewed() {
     let mut deluge = servers::deluge();
     let dir = configured(&deluge);
-    let server = serve_with(&dir, "DELUGE_PASSWORD", "deluge");
+    let server = dir.serve_with(&[("DELUGE_PASSWORD", "deluge")], &[]);
     let configs = together(&server, "web.get_config", &json!([]), 3);
     assert!(configs.iter().all(|config| config["session_timeout"] == 3600), "{configs:?}");
     // It forgets its sessions.
@@ -43,11 +43,10 @@ fn it_is_called_with_a_session_which_is_renewed() {
 fn a_wrong_password_is_reported() {
     let deluge = servers::deluge();
     let dir = configured(&deluge);
-    let server = serve_with(&dir, "DELUGE_PASSWORD", "wr0ng-password");
+    let server = dir.serve_with(&[("DELUGE_PASSWORD", "wr0ng-password")], &[]);
     let (is_error, text) = call(&server, "web_get_config", &json!({}));
     assert!(is_error && text.contains("does not accept Callgate's login."), "{text}");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("failed to log in: the service refused the login"), "{log}");
     assert!(!log.contains("wr0ng-password"), "{log}");
 }

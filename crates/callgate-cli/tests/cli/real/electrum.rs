@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::servers::{self, SECRET};
-use super::{call, dir, serve_with, together, until_gone};
+use super::{call, dir, together, until_gone};
 
 #[test]
 fn it_is_called_one_by_one_until_it_stops() {
@@ -27,7 +27,7 @@ fn it_is_called_one_by_one_until_it_stops() {
         let add = ["method", "add", id, "--read-only", "--upstream", "service"];
         dir.ok(&[&add[..], more].concat());
     }
-    let server = serve_with(&dir, "ELECTRUM_PASSWORD", SECRET);
+    let server = dir.serve_with(&[("ELECTRUM_PASSWORD", SECRET)], &[]);
     let versions = together(&server, "version", &json!({}), 3);
     assert!(versions.iter().all(serde_json::Value::is_string), "{versions:?}");
     let address = json!({"address": "nowhere"});
@@ -36,7 +36,7 @@ fn it_is_called_one_by_one_until_it_stops() {
     assert!(is_error && text.contains("wallet not loaded"), "{text}");
     let (is_error, text) = call(&server, "unknown", &json!({}));
     assert!(is_error && text.contains("HTTP 500"), "{text}");
-    let stranger = serve_with(&dir, "ELECTRUM_PASSWORD", "wr0ng");
+    let stranger = dir.serve_with(&[("ELECTRUM_PASSWORD", "wr0ng")], &[]);
     let (is_error, text) = call(&stranger, "version", &json!({}));
     assert!(
         is_error && text.contains("credentials lack a permission or are wrong (HTTP 403)"),

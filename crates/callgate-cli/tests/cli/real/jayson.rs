@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::servers::{self, RunningProcess};
-use super::{call, dir, quiet, survives_kill_and_return, together};
-use crate::support::{Server, TestDirectory};
+use super::{QUIET, call, dir, survives_kill_and_return, together};
+use crate::support::TestDirectory;
 
 fn imported(jayson: &RunningProcess) -> TestDirectory {
     let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\nbatch = true\n", jayson.url("/")));
@@ -32,6 +32,6 @@ fn its_methods_are_imported_called_and_fail_in_its_words() {
 fn calls_work_again_after_a_restart_of_the_service() {
     let mut jayson = servers::jayson();
     let dir = imported(&jayson);
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     survives_kill_and_return(&server, &mut jayson, "add", &json!({"a": 1, "b": 2}), "3");
 }

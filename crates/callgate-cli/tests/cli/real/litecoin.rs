@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::servers::{self, SECRET};
-use super::{call, dir, serve_with};
+use super::{call, dir};
 use crate::support::TestDirectory;
 
 #[test]
@@ -24,7 +24,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
         let param = param.map(|param| ["--param", param]);
         dir.ok(&[&add[..], param.as_ref().map_or(&[], |it| &it[..])].concat());
     }
-    let server = serve_with(&dir, "NODE_PASSWORD", SECRET);
+    let server = dir.serve_with(&[("NODE_PASSWORD", SECRET)], &[]);
     server.until("it has started", |server| {
         call(server, "getblockcount", &json!({})) == (false, "0".to_owned())
     });
@@ -39,8 +39,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
         });
         node.kill();
     });
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(log.contains("Work queue depth exceeded"), "{log}");
 }
 

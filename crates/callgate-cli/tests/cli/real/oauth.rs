@@ -58,7 +58,7 @@ fn configuration(service: &Service, authorization: &RunningProcess, more: &str) 
 }
 
 fn serve_with(dir: &TestDirectory, secret: &str) -> Server {
-    super::serve_with(dir, "OAUTH_SECRET", secret)
+    dir.serve_with(&[("OAUTH_SECRET", secret)], &[])
 }
 
 /// The token that a call went with, or what it was told.
@@ -71,8 +71,7 @@ fn called(server: &Server, token: &str) -> Result<String, String> {
 }
 
 fn log_of(server: Server) -> String {
-    server.signal("-TERM");
-    server.wait_for_exit().1
+    server.stop().1
 }
 
 #[test]
@@ -145,8 +144,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     let dir = place_with_a_method(&configuration(&service, &authorization, more));
     dir.ok(&["user", "add", "ada"]);
     dir.ok(&["user", "add", "bob"]);
-    let set = dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
-    assert!(set.0.status.success(), "{}", set.stderr());
+    dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n").succeeded();
     let [ada, bob] = ["ada", "bob"].map(|user| dir.ok(&["token", "add", user]).trim().to_owned());
     let server = serve_with(&dir, SECRET);
     let first = called(&server, &ada).unwrap();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::servers::{RunningProcess, debian};
-use super::{dir, quiet, survives_kill_and_return};
+use super::{QUIET, dir, survives_kill_and_return};
 use crate::support::{Server, TIMEOUT, TestDirectory};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
@@ -37,7 +37,7 @@ fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
     for section in ["all", "projects", "commits"] {
         dir.ok(&["grant", "set", "--role", "anonymous", section, "write"]);
     }
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     (dir, server)
 }
 
@@ -115,8 +115,7 @@ fn calls_work_again_after_a_restart_of_the_host() {
 fn the_import_agrees_with_php_itself() {
     let output = php().arg("reflect.php").output().unwrap();
     let known: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let dir = TestDirectory::new();
-    dir.ok(&["migrate"]);
+    let dir = TestDirectory::migrated();
     dir.ok(&["import", "php", HOST]);
     let manifest: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     let mut compared = 0;

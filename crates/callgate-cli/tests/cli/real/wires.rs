@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::servers::{self, SECRET};
-use super::{call, dir, quiet, survives_kill_and_return, together};
-use crate::support::{Server, TestDirectory};
+use super::{QUIET, call, dir, survives_kill_and_return, together};
+use crate::support::TestDirectory;
 
 /// A registry with methods without parameters on a service at this place.
 fn configured(table: &str, methods: &[&str]) -> TestDirectory {
@@ -35,7 +35,7 @@ fn anvil_over_websocket_answers_and_makes_errors() {
 fn calls_over_websocket_work_again_after_a_restart_of_the_service() {
     let mut anvil = servers::anvil();
     let dir = anvil_over_websocket(&anvil);
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 }
 
@@ -83,10 +83,9 @@ fn anvil_and_aria2_take_batches() {
     let dir = configured(&table, &["eth_chainId"]);
     let server = dir.serve(&[]);
     assert_eq!(together(&server, "eth_chainId", &json!([]), 50), vec![json!("0x7a69"); 50]);
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(!log.contains("the service rejects batches"), "{log}");
-    let server = Server::start(quiet(&dir));
+    let server = dir.serve_with(&[QUIET], &[]);
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 
     let url = aria2.url("/jsonrpc");
@@ -95,7 +94,6 @@ fn anvil_and_aria2_take_batches() {
     let server = dir.serve(&[]);
     let versions = together(&server, "aria2.getVersion", &json!([]), 50);
     assert!(versions.iter().all(|it| it["version"].is_string()), "{versions:?}");
-    server.signal("-TERM");
-    let (_, log) = server.wait_for_exit();
+    let (_, log) = server.stop();
     assert!(!log.contains("the service rejects batches"), "{log}");
 }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::import;
 use crate::drupal_site::{self, Site, listed};
 use crate::fake::FakeResponse;
-use crate::import::registry;
 use crate::support::TestDirectory;
 
 /// Makes the site list these tools.
@@ -21,8 +20,7 @@ fn list(site: &Site, tools: &Value) {
 
 /// Imports, which must succeed. Returns the sections and the exposure of each method.
 fn imported(site: &Site, dir: &TestDirectory, more: &[&str]) -> String {
-    let ran = import(site, dir, "Bearer ada", more);
-    assert!(ran.0.status.success(), "{}", ran.stderr());
+    import(site, dir, "Bearer ada", more).succeeded();
     let methods = dir.exported();
     let shown = methods.values().map(|method| {
         let hidden = if method["exposed"] == false { " hidden" } else { "" };
@@ -33,7 +31,7 @@ fn imported(site: &Site, dir: &TestDirectory, more: &[&str]) -> String {
 
 #[test]
 fn sections_of_the_command_line_survive_a_change_of_the_site() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let with = |auth: Value| json!([{"name": "a.del", "annotations": {"auth": auth}}]);
     list(&site, &with(json!(null)));
     let staff = ["--section", "staff:execute"];
@@ -58,7 +56,7 @@ fn sections_of_the_command_line_survive_a_change_of_the_site() {
 
 #[test]
 fn a_manually_hidden_method_stays_hidden_when_it_returns() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
     list(&site, &both);
     imported(&site, &dir, &[]);
@@ -78,7 +76,7 @@ fn an_unknown_restriction_does_not_open_a_tool() {
         json!({"name": "a", "inputSchema": 7, "annotations": {"auth": {"level": "required"}}}),
         json!([{"name": "a"}, {"name": "a", "annotations": {"auth": {"level": "required"}}}]),
     ] {
-        let (site, dir) = (Site::start(), registry());
+        let (site, dir) = (Site::start(), TestDirectory::migrated());
         let mut tools = match tool.clone() {
             Value::Array(tools) => tools,
             one => vec![one],
@@ -95,7 +93,7 @@ fn an_unknown_restriction_does_not_open_a_tool() {
 
 #[test]
 fn ids_that_differ_in_case_only_do_not_share_sections() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let tool = |name: &str, scope: &str| json!({"name": name, "annotations": {"auth": {"scopes": [scope]}}});
     let needs = "{\"@authenticated\":\"read\",\"content\":\"execute\"}";
     list(&site, &json!([tool("a.del", "content:execute")]));
@@ -108,7 +106,7 @@ fn ids_that_differ_in_case_only_do_not_share_sections() {
 
 #[test]
 fn loosened_access_is_reported() {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     let scoped = |scope: &str| json!([{"name": "a", "annotations": {"auth": {"scopes": [scope]}}}]);
     list(&site, &scoped("content:write"));
     imported(&site, &dir, &[]);
@@ -166,7 +164,7 @@ fn instead() -> impl Strategy<Value = Instead> {
 
 /// Returns the file of a registry with the tools that `ada` sees: a copy is faster than an import.
 static REGISTRIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
-    let (site, dir) = (Site::start(), registry());
+    let (site, dir) = (Site::start(), TestDirectory::migrated());
     // The copy includes the write-ahead log.
     let copy = |name: &str| {
         let path = dir.path(name);
