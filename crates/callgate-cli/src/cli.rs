@@ -93,8 +93,8 @@ pub(crate) enum Command {
     Method(MethodCommand),
     /// Import methods from a description of a service
     ///
-    /// Writes everything in one transaction. Importing the same description again changes nothing. Titles,
-    /// descriptions, safety, annotations, sections and exposure that were changed by hand are kept.
+    /// Writes everything in one transaction. Importing the same description again changes nothing. Values that
+    /// were changed by hand are kept.
     #[command(subcommand)]
     Import(ImportCommand),
     /// Write the methods to stdout, for another registry or another program
@@ -120,7 +120,7 @@ pub(crate) enum Command {
     /// Manage users' credentials for upstream services
     #[command(subcommand)]
     Credential(CredentialCommand),
-    /// Manage sections: methods belong to them, and access is granted on them
+    /// Manage sections, the parts of the application on which access is granted
     #[command(subcommand)]
     Section(SectionCommand),
     /// Manage the access of users and roles to sections

@@ -55,7 +55,7 @@ pub(crate) enum Import {
         /// File to read for references to `NAME`, such as `./types.json`; may be repeated
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
-        /// Name of this document among those of the upstream [default: its title]
+        /// Name of this document, if another source of the upstream has the same title [default: its title]
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
@@ -102,7 +102,8 @@ pub(crate) enum Import {
     Php {
         /// Directory; `vendor`, `node_modules` and names that begin with a dot are skipped
         directory: PathBuf,
-        /// Name of this source among those of the upstream [default: the name of the directory]
+        /// Name of this source, if another source of the upstream has the same name [default: the name of the
+        /// directory]
         #[arg(long)]
         name: Option<String>,
         /// Also read `vendor` and `node_modules`
@@ -127,10 +128,10 @@ pub(crate) enum Import {
         /// File that contains the password of the database
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
-        /// Prefix of its tables of sections and permissions
+        /// Prefix of the section and permission tables
         #[arg(long, value_name = "PREFIX", default_value = "festi_", value_parser = TableNames::with_prefix)]
         table_prefix: TableNames,
-        /// Also import its users and their own grants
+        /// Also import the users of the application and their grants
         #[arg(long)]
         users: bool,
         #[command(flatten)]
@@ -141,7 +142,7 @@ pub(crate) enum Import {
     Manifest {
         /// Manifest
         file: PathBuf,
-        /// Name of this manifest among those of its upstreams [default: that in the manifest]
+        /// Name of this manifest, if another source has the same name [default: the name in the manifest]
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
@@ -196,19 +197,19 @@ impl From<DrupalDescription> for drupal::Module {
 /// What `--review` does with guesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Review {
-    /// Lists them
+    /// Lists the methods
     List,
-    /// Declares them
+    /// Imports the methods and declares the guesses
     Approve,
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
-    /// Upstream that runs the methods [default: that of the manifest, or `default`]
+    /// Upstream that runs the methods [default: the upstream of the manifest, or `default`]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another. The service gets
-    /// the names without it
+    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another one. The service
+    /// gets the names without the prefix
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
     /// Only methods whose name in the source matches, such as `user.*`; may be repeated
@@ -217,14 +218,14 @@ pub(crate) struct ImportOptions {
     /// No methods whose name in the source matches; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Section and mask that callers need, for methods without sections in the source; may be repeated,
-    /// callers need all of them. Without a mask, read for read-only methods and write for others. Creates
-    /// sections that do not exist
+    /// Section and mask that callers need, for methods without sections in the source; may be repeated, and
+    /// callers then need all of them. Without a mask, read-only methods need `read`, and others need `write`. A
+    /// section that does not exist is created
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, RequiredMask)>,
-    /// How the service takes the parameters of all methods of this source: `name`, `position`, `either` (by position,
-    /// and by name if an optional one before others is absent) or `position-null` (by position, with null for such a
-    /// one). Later imports of the source keep it; `described` undoes it
+    /// How the parameters of all methods of this source are sent: `name` (an object), `position` (a list),
+    /// `either` (a list, or an object if the list would have a gap) or `position-null` (a list, with null for
+    /// each gap). Later imports of the source keep this style; `described` removes it
     #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
     params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them

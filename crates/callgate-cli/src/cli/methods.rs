@@ -68,7 +68,7 @@ pub(crate) struct MethodFields {
     /// Title that clients show to people
     #[arg(long)]
     pub(crate) title: Option<String>,
-    /// What the method does and returns; agents choose tools by it
+    /// What the method does and returns; agents choose tools by this text
     #[arg(long)]
     pub(crate) description: Option<String>,
     /// Parameter in PHP syntax, such as `int $id_user` or `bool $details = false`; may be repeated
@@ -83,7 +83,7 @@ pub(crate) struct MethodFields {
     /// The method changes data
     #[arg(long)]
     pub(crate) destructive: bool,
-    /// Section, and the mask that callers need on it, such as `content:read`; may be repeated, callers
+    /// Section, and the mask that callers need on it, such as `content:read`; may be repeated, and callers then
     /// need all of them
     #[arg(long = "section", value_name = "SECTION:MASK", value_parser = section_and_mask)]
     pub(crate) sections: Vec<(String, Mask)>,
@@ -96,8 +96,8 @@ pub(crate) struct MethodFields {
     /// Name of the method at its service; an empty name means the id
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
-    /// How the service takes the parameters: `name`, `position`, `either` (by position, and by name if an optional one
-    /// before others is absent) or `position-null` (by position, with null for such a one)
+    /// How parameters are sent: `name` (an object), `position` (a list), `either` (a list, or an object if the
+    /// list would have a gap) or `position-null` (a list, with null for each gap)
     #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
     /// MCP annotations of the tool, a JSON object
@@ -160,7 +160,7 @@ pub(crate) struct CallArgs {
     /// User to call as
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// URL of a running MCP server to call the tool on, with `CALLGATE_TOKEN`
+    /// URL of a running MCP server; calls its tool with the token of `CALLGATE_TOKEN`
     #[arg(long, conflicts_with = "user")]
     pub(crate) url: Option<String>,
     /// Print the complete MCP result as JSON
@@ -171,7 +171,7 @@ pub(crate) struct CallArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "Example:\n  callgate lint --client cursor --strict")]
 pub(crate) struct LintArgs {
-    /// Only rules of this client, besides those for all clients; may be repeated
+    /// Check only the rules of this client and the rules for all clients; may be repeated
     #[arg(long = "client", value_name = "NAME", value_parser = client_profile())]
     pub(crate) clients: Vec<&'static ClientProfile>,
     /// Only tools that this user may call

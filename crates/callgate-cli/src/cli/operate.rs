@@ -50,8 +50,8 @@ pub(crate) enum KeyCommand {
     /// valid. Servers rotate keys themselves (`key_rotation_days`).
     #[command(after_long_help = "Example:\n  callgate key rotate")]
     Rotate {
-        /// Sign with the new key at once and delete older keys, if one has leaked; clients have to initialize
-        /// again
+        /// Sign with the new key at once and delete all older keys. Use this if a key has leaked; clients then
+        /// have to initialize again
         #[arg(long)]
         now: bool,
     },

@@ -38,8 +38,8 @@ pub(crate) enum TokenCommand {
         /// Name of the token
         #[arg(long, default_value = "cli")]
         name: String,
-        /// Lifetime such as `30d` or `12h`, or the date of its end in UTC, such as `2030-01-31`; by default
-        /// unlimited
+        /// Lifetime such as `30d` or `12h`, or the date in UTC when the token expires, such as `2030-01-31`; by
+        /// default, the token does not expire
         #[arg(long, value_name = "DURATION|DATE", value_parser = expiry)]
         expires_in: Option<SystemTime>,
     },
@@ -129,7 +129,7 @@ pub(crate) enum GrantCommand {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("holder").args(["user", "role"]).required(true))]
 pub(crate) struct GrantSet {
-    /// User; takes precedence over the user's role
+    /// User; the grant of a user takes precedence over the grant of the user's role
     #[arg(long)]
     pub(crate) user: Option<String>,
     /// Role

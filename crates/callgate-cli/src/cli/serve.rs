@@ -16,7 +16,7 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address for health, readiness and metrics, without tokens [default: that of `--listen`]
+    /// Address for health, readiness and metrics, without tokens [default: the address of `--listen`]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) operations_listen: Option<SocketAddr>,
     /// Refuse callers without a token

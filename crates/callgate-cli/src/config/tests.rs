@@ -23,9 +23,9 @@ pub(crate) fn check_reference(name: &str, text: &str) {
 #[test]
 fn the_reference_of_the_configuration_is_up_to_date() {
     let mut text = String::from(
-        "# Configuration\n\nGenerated from the program; do not edit. Flags override the \
-         environment, which overrides `callgate.toml` (or the file of `--config` or \
-         `CALLGATE_CONFIG`), which overrides the default. An unknown key is an error.\n\n\
+        "# Configuration\n\nGenerated from the program; do not edit. A key can be set by a flag, by an \
+         environment variable, or in `callgate.toml` (or the file of `--config` or `CALLGATE_CONFIG`). A flag takes \
+         precedence over the variable, and the variable over the file. An unknown key is an error.\n\n\
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
     for Key { name, default, meaning } in KEYS.iter() {
@@ -33,16 +33,16 @@ fn the_reference_of_the_configuration_is_up_to_date() {
         writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
     }
     text.push_str(
-        "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
-         the registry with the same keys; [upstreams.md](../guide/upstreams.md) explains them. `url`, `basic_user`, `basic_password` and the \
-         values of `headers`, `members`, `first_params` and `login.params` may be `{ env = \"NAME\" }` or \
-         `{ file = \"PATH\" }`, with `prefix = \"…\"` for text before the value.\n\n\
+        "\n## `[upstreams.NAME]`\n\nEach service that runs methods has such a table in the file, or a row of \
+         the registry with the same keys; see [upstreams.md](../guide/upstreams.md). Secrets can be in environment variables or files: \
+         write `{ env = \"NAME\" }` or `{ file = \"PATH\" }`, with `prefix = \"…\"` for text before the value. This works for `url`, \
+         `basic_user`, `basic_password`, and for the values of `headers`, `members`, `first_params` and `login.params`.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&UPSTREAM_KEYS, &mut text);
     text.push_str(
-        "\n## `[imports.NAME]`\n\nIn the file only, a table for each import that `callgate serve` \
-         repeats; [import.md](../guide/import.md#sources-that-change) explains them.\n\n\
+        "\n## `[imports.NAME]`\n\nEach import that `callgate serve` repeats has such a table. It can only be \
+         in the file; see [import.md](../guide/import.md#sources-that-change).\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&IMPORT_KEYS, &mut text);

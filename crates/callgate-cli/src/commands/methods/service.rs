@@ -25,8 +25,8 @@ pub(crate) struct ServiceOptions {
     /// Header, and the file that contains its value; may be repeated
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
     header_file: Vec<(String, String)>,
-    /// Environment variable with a parameter that is sent first, such as `token:…` of aria2; may be repeated.
-    /// Parameters are sent by position then
+    /// Environment variable with a value that is sent before all parameters, such as `token:…` for aria2; may
+    /// be repeated. Parameters are then sent by position
     #[arg(long, value_name = "VARIABLE")]
     first_param_env: Vec<String>,
     #[command(flatten)]
