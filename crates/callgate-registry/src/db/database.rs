@@ -90,6 +90,16 @@ pub(crate) enum Cell {
     Broken(String),
 }
 
+impl Cell {
+    /// Converts text, which may not be UTF-8.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Broken(String::from_utf8_lossy(bytes).into_owned()),
+        }
+    }
+}
+
 /// A row, whose columns are read in order.
 #[derive(Debug)]
 pub(crate) struct Row(std::vec::IntoIter<Cell>);

@@ -1,7 +1,8 @@
 //! One driver for each kind of database.
 
-pub(crate) mod sqlite;
+mod sqlx_driver;
 mod sqlx_error;
+pub(crate) mod sqlite;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod sqlx_pool;
 #[cfg(feature = "mysql")]

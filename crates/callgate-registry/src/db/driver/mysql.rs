@@ -1,19 +1,14 @@
 //! Driver for MySQL and MariaDB.
 
 use async_trait::async_trait;
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlSslMode, MySqlValueRef};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _,
-    TypeInfo as _, ValueRef as _,
-};
+use sqlx::mysql::{MySqlConnectOptions, MySqlRow, MySqlSslMode};
+use sqlx::{ConnectOptions as _, Connection as _, MySql, Row as _};
 use url::Url;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::db::driver::sqlx_pool::{
-    self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, SqlxDriver, TransactionSql,
-};
+use crate::db::driver::sqlx_driver::{SqlxDriver, impl_sqlx_driver};
+use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// Supported query parameters of the URL.
@@ -34,7 +29,6 @@ enum Vendor {
 struct MySqlServer {
     pooled: ServerPool<MySql>,
     vendor: Vendor,
-    options: DatabaseOptions,
 }
 
 pub(crate) async fn connect(
@@ -55,7 +49,7 @@ pub(crate) async fn connect(
     first.close().await.map_err(DatabaseError::from)?;
     let vendor = if version.contains("MariaDB") { Vendor::MariaDb } else { Vendor::MySql };
     let pooled = ServerPool::new(connect, vendor.session(options, mode), options);
-    Ok(Box::new(MySqlServer { pooled, vendor, options: options.clone() }))
+    Ok(Box::new(MySqlServer { pooled, vendor }))
 }
 
 impl Vendor {
@@ -102,10 +96,11 @@ impl Database for MySqlServer {
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let longer = self.vendor.time_limit(&self.options, purpose);
-        let reset = format!("; {}", self.vendor.time_limit(&self.options, Purpose::Write));
+        let options = &self.pooled.options;
+        let longer = self.vendor.time_limit(options, purpose);
+        let reset = format!("; {}", self.vendor.time_limit(options, Purpose::Write));
         let writing = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-        let (mut begin, end) = match purpose {
+        let (begin, end) = match purpose {
             Purpose::Read => {
                 let reading = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
                                START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
@@ -116,13 +111,6 @@ impl Database for MySqlServer {
             }
             Purpose::Migrate => (format!("{longer}; {writing}"), reset),
         };
-        if let Some(counters) = purpose.locked() {
-            begin.extend([
-                "; SELECT 1 FROM callgate_revisions WHERE name IN (",
-                counters,
-                ") ORDER BY name FOR UPDATE",
-            ]);
-        }
         // Closing the connection releases the migration lock.
         let frame = TransactionSql { begin, end, is_kept: purpose != Purpose::Migrate };
         let mut transaction = self.pooled.begin(purpose, frame).await?;
@@ -137,7 +125,8 @@ impl MySqlServer {
     /// Takes a named lock: DDL statements commit, which would release row locks.
     async fn lock_tables(&self, transaction: &mut dyn Transaction) -> Result<()> {
         let sql = "SELECT GET_LOCK(CONCAT('callgate ', MD5(DATABASE())), ?)";
-        let write_timeout = i64::try_from(self.options.load_timeout.as_secs()).unwrap_or(i64::MAX);
+        let write_timeout =
+            i64::try_from(self.pooled.options.load_timeout.as_secs()).unwrap_or(i64::MAX);
         let mut rows = transaction.rows(sql, &[write_timeout.into()]).await?;
         if rows.pop().map_or(Ok(0), |mut row| row.int())? == 1 {
             return Ok(());
@@ -147,48 +136,9 @@ impl MySqlServer {
     }
 }
 
-#[async_trait]
-impl SqlxDriver for MySql {
-    async fn rows(
-        connection: &mut MySqlConnection,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>> {
-        let mut query = sqlx::query::<MySql>(AssertSqlSafe(sql.to_owned()));
-        for value in values {
-            query = bind(query, *value);
-        }
-        query.fetch(connection).map(|found| row(&found?)).try_collect().await
-    }
+impl_sqlx_driver!(MySql, str::to_owned, std::convert::identity, cell);
 
-    async fn run(connection: &mut MySqlConnection, sql: &str) -> Result<()> {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?;
-        Ok(())
-    }
-}
-
-type Query<'q> = sqlx::query::Query<'q, MySql, MySqlArguments>;
-
-fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
-    match value {
-        Value::Int(number) | Value::Time(number) => query.bind(number),
-        Value::Text(text) | Value::Json(text) => query.bind(text),
-        Value::Flag(flag) => query.bind(flag),
-    }
-}
-
-fn row(row: &MySqlRow) -> Result<Row> {
-    let cells: Result<Vec<Cell>> = (0..row.len()).map(|index| cell(row, index)).collect();
-    Ok(Row::new(cells?))
-}
-
-fn cell(row: &MySqlRow, index: usize) -> Result<Cell> {
-    let value: MySqlValueRef<'_> = row.try_get_raw(index)?;
-    if value.is_null() {
-        return Ok(Cell::Null);
-    }
-    let kind = value.type_info();
-    let kind = kind.name();
+fn cell(row: &MySqlRow, index: usize, kind: &str) -> Result<Cell> {
     if kind == "BOOLEAN" || kind.contains("INT") {
         return Ok(Cell::Int(row.try_get_unchecked(index)?));
     }
@@ -199,9 +149,5 @@ fn cell(row: &MySqlRow, index: usize) -> Result<Cell> {
         return Err(DatabaseError::unsupported_type(kind));
     }
     // Text with a binary collation is reported as bytes.
-    let bytes: &[u8] = row.try_get_unchecked(index)?;
-    Ok(match std::str::from_utf8(bytes) {
-        Ok(text) => Cell::Text(text.to_owned()),
-        Err(_) => Cell::Broken(String::from_utf8_lossy(bytes).into_owned()),
-    })
+    Ok(Cell::from_bytes(row.try_get_unchecked(index)?))
 }

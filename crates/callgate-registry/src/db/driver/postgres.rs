@@ -1,26 +1,18 @@
 //! Driver for PostgreSQL.
 
 use async_trait::async_trait;
-use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
-use sqlx::postgres::{
-    PgArgumentBuffer, PgArguments, PgConnectOptions, PgRow, PgSslMode, PgTypeInfo, PgValueRef,
-    Postgres,
-};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _, Type,
-    TypeInfo as _, ValueRef as _,
-};
+use sqlx::postgres::{PgArgumentBuffer, PgConnectOptions, PgRow, PgSslMode, PgTypeInfo, Postgres};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, Type};
 use url::Url;
 
 use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
-use crate::db::driver::sqlx_pool::{
-    self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, SqlxDriver, TransactionSql,
-};
+use crate::db::driver::sqlx_driver::impl_sqlx_driver;
+use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
 use crate::db::error::{DatabaseError, OpenError, Result};
 
 /// Supported query parameters of the URL.
@@ -35,7 +27,6 @@ const JSON: Oid = Oid(114);
 struct PostgresServer {
     pooled: ServerPool<Postgres>,
     listener: Listener,
-    options: DatabaseOptions,
 }
 
 pub(crate) async fn connect(
@@ -59,7 +50,7 @@ pub(crate) async fn connect(
         .map_err(DatabaseError::from)?;
     let pooled = ServerPool::new(connect.clone(), session(options, mode), options);
     let listener = Listener::new(connect, options.connect_timeout);
-    Ok(Box::new(PostgresServer { pooled, listener, options: options.clone() }))
+    Ok(Box::new(PostgresServer { pooled, listener }))
 }
 
 /// Returns the statements that initialize a connection.
@@ -104,14 +95,7 @@ impl Database for PostgresServer {
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let mut begin = beginning(purpose, &self.options);
-        if let Some(counters) = purpose.locked() {
-            begin.extend([
-                "; SELECT FROM callgate_revisions WHERE name IN (",
-                counters,
-                ") ORDER BY name FOR UPDATE",
-            ]);
-        }
+        let begin = beginning(purpose, &self.pooled.options);
         let frame = TransactionSql { begin, end: String::new(), is_kept: true };
         Ok(Box::new(self.pooled.begin(purpose, frame).await?))
     }
@@ -121,36 +105,7 @@ impl Database for PostgresServer {
     }
 }
 
-#[async_trait]
-impl SqlxDriver for Postgres {
-    async fn rows(
-        connection: &mut PgConnection,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>> {
-        let mut query = sqlx::query::<Postgres>(AssertSqlSafe(numbered(sql, "$")));
-        for value in values {
-            query = bind(query, *value);
-        }
-        query.fetch(connection).map(|found| row(&found?)).try_collect().await
-    }
-
-    async fn run(connection: &mut PgConnection, sql: &str) -> Result<()> {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?;
-        Ok(())
-    }
-}
-
-type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
-
-fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
-    match value {
-        Value::Int(number) | Value::Time(number) => query.bind(number),
-        Value::Text(text) => query.bind(text),
-        Value::Json(text) => query.bind(text.map(JsonText)),
-        Value::Flag(flag) => query.bind(flag),
-    }
-}
+impl_sqlx_driver!(Postgres, |sql| numbered(sql, "$"), JsonText, cell);
 
 /// Text that is bound as `json` unchanged.
 struct JsonText<'a>(&'a str);
@@ -168,18 +123,8 @@ impl Encode<'_, Postgres> for JsonText<'_> {
     }
 }
 
-fn row(row: &PgRow) -> Result<Row> {
-    let cells: Result<Vec<Cell>> = (0..row.len()).map(|index| cell(row, index)).collect();
-    Ok(Row::new(cells?))
-}
-
-fn cell(row: &PgRow, index: usize) -> Result<Cell> {
-    let value: PgValueRef<'_> = row.try_get_raw(index)?;
-    if value.is_null() {
-        return Ok(Cell::Null);
-    }
-    let kind = value.type_info();
-    Ok(match kind.name() {
+fn cell(row: &PgRow, index: usize, kind: &str) -> Result<Cell> {
+    Ok(match kind {
         "TEXT" | "VARCHAR" | "JSON" | "CHAR" | "NAME" => Cell::Text(row.try_get_unchecked(index)?),
         "INT8" | "INT4" | "INT2" => Cell::Int(row.try_get_unchecked(index)?),
         "BOOL" => Cell::Int(row.try_get_unchecked::<bool, _>(index)?.into()),

@@ -20,52 +20,46 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Starts to listen at the first call of [`Self::changed`].
-#[derive(Debug)]
 pub(super) struct Listener {
-    options: ListenOptions,
+    connect: PgConnectOptions,
+    timeout: Duration,
     changes: Arc<Notify>,
     /// Aborted on drop.
     listening: OnceLock<JoinSet<()>>,
 }
 
-#[derive(Clone)]
-struct ListenOptions {
-    connect: PgConnectOptions,
-    timeout: Duration,
-}
-
 /// The connect options contain the password.
-impl std::fmt::Debug for ListenOptions {
+impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ListenOptions").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("Listener").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
 impl Listener {
     pub(super) fn new(connect: PgConnectOptions, timeout: Duration) -> Self {
-        let options = ListenOptions { connect, timeout };
-        Self { options, changes: Arc::default(), listening: OnceLock::new() }
+        Self { connect, timeout, changes: Arc::default(), listening: OnceLock::new() }
     }
 
     /// Waits for a change. Several changes since the last call count as one.
     pub(super) async fn changed(&self) {
         self.listening.get_or_init(|| {
             let mut listening = JoinSet::new();
-            listening.spawn(listen(self.options.clone(), Arc::clone(&self.changes)));
+            let changes = Arc::clone(&self.changes);
+            listening.spawn(listen(self.connect.clone(), self.timeout, changes));
             listening
         });
         self.changes.notified().await;
     }
 }
 
-async fn listen(options: ListenOptions, changes: Arc<Notify>) {
+async fn listen(options: PgConnectOptions, timeout: Duration, changes: Arc<Notify>) {
     let mut pause = FIRST_BACKOFF;
     loop {
-        match options.open().await {
+        match connect(options.clone(), timeout).await {
             Ok(mut listener) => {
                 pause = FIRST_BACKOFF;
                 changes.notify_one();
-                let lost = forward_notifications(&mut listener, options.timeout, &changes).await;
+                let lost = forward_notifications(&mut listener, timeout, &changes).await;
                 tracing::debug!(error = lost, "lost the connection for change notifications");
             }
             Err(error) => {
@@ -78,19 +72,17 @@ async fn listen(options: ListenOptions, changes: Arc<Notify>) {
     }
 }
 
-impl ListenOptions {
-    async fn open(&self) -> sqlx::Result<PgListener> {
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(self.timeout)
-            .max_lifetime(None)
-            .idle_timeout(None)
-            .connect_lazy_with(self.connect.clone());
-        let mut listener = PgListener::connect_with(&pool).await?;
-        listener.eager_reconnect(false);
-        listener.listen(CHANNEL).await?;
-        Ok(listener)
-    }
+async fn connect(options: PgConnectOptions, timeout: Duration) -> sqlx::Result<PgListener> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(timeout)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .connect_lazy_with(options);
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
 }
 
 /// Forwards notifications until the connection is lost. Returns the reason.

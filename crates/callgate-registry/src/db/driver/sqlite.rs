@@ -6,19 +6,15 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::sqlite::{
-    SqliteArguments, SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow,
-    SqliteSynchronous, SqliteValueRef,
+    SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection,
-    TypeInfo as _, ValueRef as _,
-};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection};
 use tokio::sync::{Mutex, watch};
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::db::driver::sqlx_driver::{SqlxDriver as _, impl_sqlx_driver};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// Interval between attempts to switch the journal mode.
@@ -161,7 +157,7 @@ impl Database for SqliteFile {
     }
 
     async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        rows(&mut *self.pool.acquire().await?, sql, values).await
+        Sqlite::rows(&mut *self.pool.acquire().await?, sql, values).await
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
@@ -205,12 +201,11 @@ struct SqliteTransaction(sqlx::Transaction<'static, Sqlite>);
 #[async_trait]
 impl Transaction for SqliteTransaction {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        rows(&mut self.0, sql, values).await
+        Sqlite::rows(&mut self.0, sql, values).await
     }
 
     async fn script(&mut self, sql: &str) -> Result<()> {
-        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *self.0).await?;
-        Ok(())
+        Sqlite::run(&mut self.0, sql).await
     }
 
     async fn commit(self: Box<Self>) -> Result<()> {
@@ -218,46 +213,13 @@ impl Transaction for SqliteTransaction {
     }
 }
 
-async fn rows(
-    connection: &mut SqliteConnection,
-    sql: &str,
-    values: &[Value<'_>],
-) -> Result<Vec<Row>> {
-    let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql.to_owned()));
-    for value in values {
-        query = bind(query, *value);
-    }
-    query.fetch(connection).map(|found| row(&found?)).try_collect().await
-}
+impl_sqlx_driver!(Sqlite, str::to_owned, std::convert::identity, cell);
 
-type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
-
-fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
-    match value {
-        Value::Int(number) | Value::Time(number) => query.bind(number),
-        Value::Text(text) | Value::Json(text) => query.bind(text),
-        Value::Flag(flag) => query.bind(flag),
-    }
-}
-
-fn row(row: &SqliteRow) -> Result<Row> {
-    let cells: Result<Vec<Cell>> = (0..row.len()).map(|index| cell(row, index)).collect();
-    Ok(Row::new(cells?))
-}
-
-fn cell(row: &SqliteRow, index: usize) -> Result<Cell> {
-    let value: SqliteValueRef<'_> = row.try_get_raw(index)?;
-    if value.is_null() {
-        return Ok(Cell::Null);
-    }
-    if value.type_info().name() == "INTEGER" {
+fn cell(row: &SqliteRow, index: usize, kind: &str) -> Result<Cell> {
+    if kind == "INTEGER" {
         return Ok(Cell::Int(row.try_get_unchecked(index)?));
     }
-    let bytes: &[u8] = row.try_get_unchecked(index)?;
-    Ok(match std::str::from_utf8(bytes) {
-        Ok(text) => Cell::Text(text.to_owned()),
-        Err(_) => Cell::Broken(String::from_utf8_lossy(bytes).into_owned()),
-    })
+    Ok(Cell::from_bytes(row.try_get_unchecked(index)?))
 }
 
 /// SQLite's busy timeout does not apply to this statement.

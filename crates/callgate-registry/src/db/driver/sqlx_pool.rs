@@ -15,6 +15,7 @@ use url::Url;
 
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Purpose, Row, Transaction, Value};
+use crate::db::driver::sqlx_driver::SqlxDriver;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
 
 /// Time between the server's limit and the client's.
@@ -26,20 +27,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_millis(300);
 /// Idle timeout of transactions. The database then releases the locks of a disconnected server.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// A database with a driver of sqlx.
-#[async_trait]
-pub(crate) trait SqlxDriver: sqlx::Database {
-    /// Runs one statement.
-    async fn rows(
-        connection: &mut Self::Connection,
-        sql: &str,
-        values: &[Value<'_>],
-    ) -> Result<Vec<Row>>;
-
-    /// Runs statements without values and discards their rows.
-    async fn run(connection: &mut Self::Connection, sql: &str) -> Result<()>;
-}
 
 /// Statements around a transaction.
 #[derive(Debug)]
@@ -54,7 +41,7 @@ pub(crate) struct TransactionSql {
 /// A connection pool.
 pub(crate) struct ServerPool<D: SqlxDriver> {
     pool: Pool<D>,
-    options: DatabaseOptions,
+    pub(super) options: DatabaseOptions,
 }
 
 /// The connect options contain the password.
@@ -98,12 +85,20 @@ impl<D: SqlxDriver> ServerPool<D> {
         self.acquire(self.options.statement_timeout).await?.rows(sql, values).await
     }
 
+    /// Begins a transaction, and locks the counters that its purpose needs.
     pub(crate) async fn begin(
         &self,
         purpose: Purpose,
         frame: TransactionSql,
     ) -> Result<ServerTransaction<D>> {
-        let TransactionSql { begin, end, is_kept } = frame;
+        let TransactionSql { mut begin, end, is_kept } = frame;
+        if let Some(counters) = purpose.locked() {
+            begin.extend([
+                "; SELECT 1 FROM callgate_revisions WHERE name IN (",
+                counters,
+                ") ORDER BY name FOR UPDATE",
+            ]);
+        }
         let mut held = self.acquire(purpose.limit(&self.options)).await?;
         held.is_kept = is_kept;
         let mut pending = ServerTransaction { held: Some(held), end };
@@ -136,17 +131,13 @@ struct PooledConnection<D: SqlxDriver> {
 
 impl<D: SqlxDriver> PooledConnection<D> {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.is_sound = false;
-        let done = limited(self.limit, D::rows(&mut self.connection, sql, values)).await;
-        self.is_sound = !is_unavailable(&done);
-        done
+        let statement = D::rows(&mut self.connection, sql, values);
+        limited(self.limit, &mut self.is_sound, statement).await
     }
 
     async fn run(&mut self, sql: &str) -> Result<()> {
-        self.is_sound = false;
-        let done = limited(self.limit, D::run(&mut self.connection, sql)).await;
-        self.is_sound = !is_unavailable(&done);
-        done
+        let statement = D::run(&mut self.connection, sql);
+        limited(self.limit, &mut self.is_sound, statement).await
     }
 }
 
@@ -206,11 +197,18 @@ impl<D: SqlxDriver> Drop for ServerTransaction<D> {
 }
 
 /// Fails if the server does not respond within its own limit and a grace period.
-async fn limited<T>(limit: Duration, statement: impl Future<Output = Result<T>>) -> Result<T> {
+async fn limited<T>(
+    limit: Duration,
+    is_sound: &mut bool,
+    statement: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    *is_sound = false;
     let answered = tokio::time::timeout(limit + GRACE, statement).await;
-    answered.unwrap_or_else(|_| {
+    let done = answered.unwrap_or_else(|_| {
         Err(unavailable(format!("the database did not respond within {}", seconds(limit + GRACE))))
-    })
+    });
+    *is_sound = !matches!(&done, Err(error) if error.kind == DatabaseErrorKind::Unavailable);
+    done
 }
 
 /// Makes the first connection, so that errors are reported immediately.
@@ -245,10 +243,6 @@ pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError
 
 fn unavailable(message: String) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unavailable, message)
-}
-
-fn is_unavailable<T>(done: &Result<T>) -> bool {
-    matches!(done, Err(error) if error.kind == DatabaseErrorKind::Unavailable)
 }
 
 fn seconds(limit: Duration) -> String {
