@@ -41,46 +41,31 @@ fn config(url: &Url) -> Result<Config, UrlError> {
     config.database(decoded(url.path().trim_start_matches('/')));
     let password = decoded(url.password().unwrap_or_default());
     config.authentication(AuthMethod::sql_server(decoded(url.username()), password));
-    let options = Options::read(url)?;
-    config.encryption(options.encryption);
-    if let Some(file) = options.ca {
+    config.encryption(EncryptionLevel::Required);
+    let (mut trusts_any, mut ca) = (false, None);
+    for (name, value) in url.query_pairs() {
+        match (&*name, &*value) {
+            ("encrypt", "required") => config.encryption(EncryptionLevel::Required),
+            ("encrypt", "strict") => config.encryption(EncryptionLevel::Strict),
+            ("encrypt", "off") => config.encryption(EncryptionLevel::NotSupported),
+            ("encrypt", _) => return Err(wrong(&name, "`required`, `strict` or `off`")),
+            ("trust_certificate", "true") => trusts_any = true,
+            ("trust_certificate", "false") => trusts_any = false,
+            ("trust_certificate", _) => return Err(wrong(&name, "`true` or `false`")),
+            ("ca", "") => return Err(wrong(&name, "a file with certificates")),
+            ("ca", file) => ca = Some(file.to_owned()),
+            _ => return Err(wrong(&name, "`encrypt`, `trust_certificate` or `ca`")),
+        }
+    }
+    if trusts_any && ca.is_some() {
+        return Err(wrong("trust_certificate", "that or `ca`, not both"));
+    }
+    if let Some(file) = ca {
         config.trust_cert_ca(file);
-    } else if options.trust_certificate {
+    } else if trusts_any {
         config.trust_cert();
     }
     Ok(config)
-}
-
-/// Query parameters of the URL.
-struct Options {
-    encryption: EncryptionLevel,
-    trust_certificate: bool,
-    ca: Option<String>,
-}
-
-impl Options {
-    fn read(url: &Url) -> Result<Self, UrlError> {
-        let mut options =
-            Self { encryption: EncryptionLevel::Required, trust_certificate: false, ca: None };
-        for (name, value) in url.query_pairs() {
-            match (&*name, &*value) {
-                ("encrypt", "required") => options.encryption = EncryptionLevel::Required,
-                ("encrypt", "strict") => options.encryption = EncryptionLevel::Strict,
-                ("encrypt", "off") => options.encryption = EncryptionLevel::NotSupported,
-                ("encrypt", _) => return Err(wrong(&name, "`required`, `strict` or `off`")),
-                ("trust_certificate", "true") => options.trust_certificate = true,
-                ("trust_certificate", "false") => options.trust_certificate = false,
-                ("trust_certificate", _) => return Err(wrong(&name, "`true` or `false`")),
-                ("ca", "") => return Err(wrong(&name, "a file with certificates")),
-                ("ca", file) => options.ca = Some(file.to_owned()),
-                _ => return Err(wrong(&name, "`encrypt`, `trust_certificate` or `ca`")),
-            }
-        }
-        if options.trust_certificate && options.ca.is_some() {
-            return Err(wrong("trust_certificate", "that or `ca`, not both"));
-        }
-        Ok(options)
-    }
 }
 
 /// The value may be a misplaced password, and is not shown.
