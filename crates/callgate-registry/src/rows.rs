@@ -4,7 +4,8 @@ use callgate::Secret;
 use callgate::model::DefinitionError;
 
 use crate::db::column::{Kind, Width};
-use crate::db::database::Cell;
+use crate::db::database::{Cell, FromRow, Row};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
 /// Change counters of the registry: every change increments one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,16 +129,14 @@ impl MethodRow {
     }
 
     /// Builds a row from cells in the order of [`Self::column_names`].
-    pub(crate) fn from_cells(id: i64, mut next: impl FnMut() -> Cell) -> Self {
+    pub(crate) fn from_cells(id: i64, mut cells: impl Iterator<Item = Cell>) -> Self {
         let mut unreadable = None;
-        let mut text = |name: &str| match next() {
-            Cell::Null => None,
-            Cell::Int(number) => Some(number.to_string()),
-            Cell::Text(text) => Some(text),
-            Cell::Broken(text) => {
+        let mut text = |name: &str| {
+            let cell = cells.next()?;
+            if matches!(cell, Cell::Broken(_)) {
                 unreadable.get_or_insert_with(|| name.to_owned());
-                Some(text)
             }
+            cell.into_text()
         };
         let rpc_method = text("rpc_method").unwrap_or_default();
         let mut row = Self { id, rpc_method, ..Self::default() };
@@ -217,36 +216,208 @@ pub(crate) fn present(column: Option<&str>) -> Option<&str> {
     column.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A row of `sections`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SectionRow {
-    /// Id.
-    pub id: i64,
-    /// Name for people.
-    pub caption: String,
-    /// Name for code.
-    pub ident: String,
-    /// Mask that Festi stores. Callgate uses the masks of actions instead.
-    pub mask: String,
+/// Reads the id, and the columns in the order of [`MethodRow::column_names`], which may be one JSON array.
+impl FromRow for MethodRow {
+    fn from_row(mut row: Row) -> Result<Self> {
+        let id = row.get()?;
+        let mut columns = row.into_cells();
+        if columns.len() == 1 {
+            columns = joined(columns.next().unwrap_or(Cell::Null))?.into_iter();
+        }
+        Ok(Self::from_cells(id, columns))
+    }
 }
 
-/// A row of `section_actions`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct ActionRow {
-    pub id_section: i64,
-    pub plugin: String,
-    pub method: String,
-    pub mask: String,
+/// Splits columns that were read as one JSON array.
+fn joined(cell: Cell) -> Result<Vec<Cell>> {
+    let is_broken = matches!(cell, Cell::Broken(_));
+    let Some(text) = cell.into_text() else { return Ok(Vec::new()) };
+    let columns: Vec<Option<String>> = serde_json::from_str(&text).map_err(|error| {
+        let message = format!("a row of methods cannot be read: {error}");
+        DatabaseError::new(DatabaseErrorKind::Other, message)
+    })?;
+    let cells = columns.into_iter().map(|text| match text {
+        None => Cell::Null,
+        Some(text) if is_broken && text.contains(char::REPLACEMENT_CHARACTER) => Cell::Broken(text),
+        Some(text) => Cell::Text(text),
+    });
+    Ok(cells.collect())
 }
 
-/// A row of `callgate_types`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct TypeRow {
-    pub name: String,
-    pub fields: Option<String>,
-    pub schema: Option<String>,
+/// Declares rows, whose columns are read in the order of their fields.
+macro_rules! rows {
+    ($(
+        $(#[$about:meta])*
+        pub struct $name:ident { $($(#[$meaning:meta])* pub $field:ident: $type:ty,)* }
+    )*) => {$(
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$meaning])* pub $field: $type,)*
+        }
+
+        impl FromRow for $name {
+            fn from_row(mut row: Row) -> Result<Self> {
+                Ok(Self { $($field: row.get()?,)* })
+            }
+        }
+    )*};
+}
+
+rows! {
+    /// A row of `sections`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SectionRow {
+        /// Id.
+        pub id: i64,
+        /// Name for people.
+        pub caption: String,
+        /// Name for code.
+        pub ident: String,
+        /// Mask that Festi stores. Callgate uses the masks of actions instead.
+        pub mask: String,
+    }
+
+    /// A row of `section_actions`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct ActionRow {
+        pub id_section: i64,
+        pub plugin: String,
+        pub method: String,
+        pub mask: String,
+    }
+
+    /// A row of `callgate_types`.
+    #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct TypeRow {
+        pub name: String,
+        pub fields: Option<String>,
+        pub schema: Option<String>,
+    }
+
+    /// A row of `settings`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct SettingRow {
+        pub name: String,
+        pub value: String,
+    }
+
+    /// A row of `users`, with the role's name.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct UserRow {
+        pub id: i64,
+        pub login: String,
+        pub id_type: Option<i64>,
+        pub role: Option<String>,
+    }
+
+    /// A row of `users_types`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct RoleRow {
+        pub id: i64,
+        pub caption: String,
+    }
+
+    /// A row of a permission table, for a user or a role (`id_holder`).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct GrantRow {
+        pub id_section: i64,
+        pub id_holder: i64,
+        pub value: String,
+    }
+
+    /// A row of `callgate_tokens`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct TokenRow {
+        pub id: i64,
+        pub id_user: i64,
+        pub login: Option<String>,
+        pub name: String,
+        pub digest: String,
+        pub created_at: i64,
+        pub expires_at: Option<i64>,
+        pub last_used_at: Option<i64>,
+    }
+
+    /// A row of `callgate_credentials`: a user's credential at an upstream.
+    #[derive(Debug, Clone)]
+    #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
+    pub struct CredentialRow {
+        pub id_user: i64,
+        pub login: Option<String>,
+        pub upstream: String,
+        pub secret: Option<Secret>,
+        pub set_at: i64,
+    }
+
+    /// A row of `callgate_upstreams`: a service that runs methods.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct UpstreamRow {
+        /// Name that methods refer to.
+        pub name: String,
+        /// Configuration as JSON.
+        pub config: String,
+    }
+
+    /// Values that an import wrote, so that the next one detects manual changes.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ImportRow {
+        /// Upstream of the method.
+        pub upstream: String,
+        /// Id of the method.
+        pub rpc_method: String,
+        /// Source of the import.
+        pub source: String,
+        /// Values as JSON.
+        pub written: String,
+    }
+
+    /// A row of `callgate_keys`.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct KeyRow {
+        /// Id; the newest key has the highest.
+        pub id: i64,
+        /// Secret in hexadecimal.
+        pub secret: String,
+        /// Unix time of creation.
+        pub created_at: i64,
+        /// Unix time from which the key signs.
+        pub active_from: i64,
+    }
+
+    /// A row of `callgate_messages`: a client's message about a call that may run on another gateway.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct MessageRow {
+        /// Increasing number, assigned by the registry.
+        pub number: i64,
+        /// Nonce of the session in hexadecimal.
+        pub session: String,
+        /// The unchanged message.
+        pub message: String,
+    }
+
+    /// State of an MCP session.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct SessionRow {
+        /// Nonce in hexadecimal.
+        pub nonce: String,
+        /// Increasing number of the change, assigned by the registry.
+        pub number: i64,
+        /// Whether the client ended the session.
+        pub ended: bool,
+        /// Minimum level of log messages for the client.
+        pub log_level: Option<String>,
+        /// Subscribed resources as a JSON array.
+        pub subscriptions: Option<String>,
+        /// Unix time of expiry.
+        pub ends_at: i64,
+    }
 }
 
 impl TypeRow {
@@ -264,41 +435,6 @@ impl TypeRow {
     }
 }
 
-/// A row of `settings`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct SettingRow {
-    pub name: String,
-    pub value: String,
-}
-
-/// A row of `users`, with the role's name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct UserRow {
-    pub id: i64,
-    pub login: String,
-    pub id_type: Option<i64>,
-    pub role: Option<String>,
-}
-
-/// A row of `users_types`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct RoleRow {
-    pub id: i64,
-    pub caption: String,
-}
-
-/// A row of a permission table, for a user or a role (`id_holder`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct GrantRow {
-    pub id_section: i64,
-    pub id_holder: i64,
-    pub value: String,
-}
-
 /// A user or a role with grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantHolder {
@@ -308,58 +444,11 @@ pub enum GrantHolder {
     Role(i64),
 }
 
-/// A row of `callgate_tokens`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct TokenRow {
-    pub id: i64,
-    pub id_user: i64,
-    pub login: Option<String>,
-    pub name: String,
-    pub digest: String,
-    pub created_at: i64,
-    pub expires_at: Option<i64>,
-    pub last_used_at: Option<i64>,
-}
-
-/// A row of `callgate_credentials`: a user's credential at an upstream.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
-pub struct CredentialRow {
-    pub id_user: i64,
-    pub login: Option<String>,
-    pub upstream: String,
-    pub secret: Option<Secret>,
-    pub set_at: i64,
-}
-
-/// A row of `callgate_upstreams`: a service that runs methods.
-#[derive(Clone, PartialEq, Eq)]
-pub struct UpstreamRow {
-    /// Name that methods refer to.
-    pub name: String,
-    /// Configuration as JSON.
-    pub config: String,
-}
-
 /// The configuration may contain secrets.
 impl std::fmt::Debug for UpstreamRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamRow").field("name", &self.name).finish_non_exhaustive()
     }
-}
-
-/// Values that an import wrote, so that the next one detects manual changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportRow {
-    /// Upstream of the method.
-    pub upstream: String,
-    /// Id of the method.
-    pub rpc_method: String,
-    /// Source of the import.
-    pub source: String,
-    /// Values as JSON.
-    pub written: String,
 }
 
 /// Consistent rows of a catalog.
@@ -390,19 +479,6 @@ pub struct AccessRows {
     pub settings: Vec<SettingRow>,
 }
 
-/// A row of `callgate_keys`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyRow {
-    /// Id; the newest key has the highest.
-    pub id: i64,
-    /// Secret in hexadecimal.
-    pub secret: String,
-    /// Unix time of creation.
-    pub created_at: i64,
-    /// Unix time from which the key signs.
-    pub active_from: i64,
-}
-
 /// Hides the secret.
 impl std::fmt::Debug for KeyRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -410,37 +486,9 @@ impl std::fmt::Debug for KeyRow {
     }
 }
 
-/// A row of `callgate_messages`: a client's message about a call that may run on another gateway.
-#[derive(Clone, PartialEq, Eq)]
-pub struct MessageRow {
-    /// Increasing number, assigned by the registry.
-    pub number: i64,
-    /// Nonce of the session in hexadecimal.
-    pub session: String,
-    /// The unchanged message.
-    pub message: String,
-}
-
 /// The message may be confidential.
 impl std::fmt::Debug for MessageRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MessageRow").field("number", &self.number).finish_non_exhaustive()
     }
-}
-
-/// State of an MCP session.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SessionRow {
-    /// Nonce in hexadecimal.
-    pub nonce: String,
-    /// Increasing number of the change, assigned by the registry.
-    pub number: i64,
-    /// Whether the client ended the session.
-    pub ended: bool,
-    /// Minimum level of log messages for the client.
-    pub log_level: Option<String>,
-    /// Subscribed resources as a JSON array.
-    pub subscriptions: Option<String>,
-    /// Unix time of expiry.
-    pub ends_at: i64,
 }

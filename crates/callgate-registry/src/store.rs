@@ -6,7 +6,6 @@
 mod error;
 pub(crate) mod sql_store;
 mod transaction;
-mod read;
 mod load;
 mod methods;
 mod edit;

@@ -3,6 +3,7 @@
 //! Statements use `?` as the placeholder of values, and contain no other question mark. Drivers replace it with
 //! `$1` or `@P1`. Differences between SQL dialects are in `dialect.rs`.
 use async_trait::async_trait;
+use callgate::Secret;
 
 #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 use crate::db::connect::DatabaseOptions;
@@ -91,6 +92,15 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
+    /// Returns the value as text, or `None` if it is null.
+    pub(crate) fn into_text(self) -> Option<String> {
+        match self {
+            Self::Null => None,
+            Self::Int(value) => Some(value.to_string()),
+            Self::Text(text) | Self::Broken(text) => Some(text),
+        }
+    }
+
     /// Converts text, which may not be UTF-8.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
@@ -114,9 +124,39 @@ impl Row {
         self.0.next().unwrap_or(Cell::Null)
     }
 
-    /// Returns the next column as a number. Fails if it is text that is not a number.
-    pub(crate) fn optional_int(&mut self) -> Result<Option<i64>> {
-        match self.cell() {
+    /// Returns the next column.
+    pub(crate) fn get<T: FromCell>(&mut self) -> Result<T> {
+        T::from_cell(self.cell())
+    }
+
+    /// Returns the next column as a number; null is 0. Fails if it is text that is not a number.
+    pub(crate) fn int(&mut self) -> Result<i64> {
+        self.get()
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Option<String> {
+        self.cell().into_text()
+    }
+
+    /// Returns the next column as text; null is empty.
+    pub(crate) fn text(&mut self) -> String {
+        self.optional_text().unwrap_or_default()
+    }
+
+    /// Returns the columns that were not read.
+    pub(crate) fn into_cells(self) -> std::vec::IntoIter<Cell> {
+        self.0
+    }
+}
+
+/// Type of a column of a row.
+pub(crate) trait FromCell: Sized {
+    fn from_cell(cell: Cell) -> Result<Self>;
+}
+
+impl FromCell for Option<i64> {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        match cell {
             Cell::Null => Ok(None),
             Cell::Int(value) => Ok(Some(value)),
             Cell::Text(text) | Cell::Broken(text) => {
@@ -128,28 +168,42 @@ impl Row {
             }
         }
     }
+}
 
-    /// Returns the next column as a number; null is 0.
-    pub(crate) fn int(&mut self) -> Result<i64> {
-        Ok(self.optional_int()?.unwrap_or_default())
+impl FromCell for i64 {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        Ok(Option::from_cell(cell)?.unwrap_or_default())
     }
+}
 
-    pub(crate) fn flag(&mut self) -> Result<bool> {
-        Ok(self.int()? != 0)
+impl FromCell for bool {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        Ok(i64::from_cell(cell)? != 0)
     }
+}
 
-    pub(crate) fn optional_text(&mut self) -> Option<String> {
-        match self.cell() {
-            Cell::Null => None,
-            Cell::Int(value) => Some(value.to_string()),
-            Cell::Text(text) | Cell::Broken(text) => Some(text),
-        }
+impl FromCell for Option<String> {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        Ok(cell.into_text())
     }
+}
 
-    /// Returns the next column as text; null is empty.
-    pub(crate) fn text(&mut self) -> String {
-        self.optional_text().unwrap_or_default()
+impl FromCell for String {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        Ok(cell.into_text().unwrap_or_default())
     }
+}
+
+/// An empty secret is none.
+impl FromCell for Option<Secret> {
+    fn from_cell(cell: Cell) -> Result<Self> {
+        Ok(cell.into_text().and_then(|text| Secret::new(&text)))
+    }
+}
+
+/// A type of rows, which has their columns in order.
+pub(crate) trait FromRow: Sized {
+    fn from_row(row: Row) -> Result<Self>;
 }
 
 /// Purpose of a transaction.

@@ -296,12 +296,7 @@ impl Dialect {
     /// each value: reading 100,000 rows takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
-        if self.joins_columns() { format!("json_array({names})") } else { names }
-    }
-
-    /// Whether [`Self::columns`] selects a single value.
-    pub(crate) fn joins_columns(self) -> bool {
-        self == Self::Sqlite
+        if self == Self::Sqlite { format!("json_array({names})") } else { names }
     }
 
     /// Returns an `INSERT` that sets the id.

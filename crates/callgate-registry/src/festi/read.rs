@@ -164,7 +164,7 @@ pub(super) fn setting(_: &Keys, mut row: Row) -> Result<SettingRow> {
 #[expect(clippy::unnecessary_wraps, reason = "as the others are")]
 pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
-    let read = MethodRow::from_cells(0, || row.cell());
+    let read = MethodRow::from_cells(0, row.into_cells());
     Ok(MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read })
 }
 

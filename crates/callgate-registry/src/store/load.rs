@@ -1,7 +1,7 @@
 //! Administration: reads.
 
-use super::{SqlStore, StoreTransaction, read};
-use crate::db::database::{Dialect, Purpose, Row, Value};
+use super::{SqlStore, StoreTransaction};
+use crate::db::database::{Dialect, FromRow, Purpose, Value};
 use crate::db::error as db;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
@@ -53,25 +53,19 @@ pub(super) fn methods(dialect: Dialect) -> String {
 }
 
 impl SqlStore {
-    pub(super) async fn read<T>(
+    pub(super) async fn read<T: FromRow>(
         &self,
         template: &str,
         values: &[Value<'_>],
-        read: impl Fn(Row) -> db::Result<T>,
     ) -> Result<Vec<T>> {
-        self.rows(template, values)
-            .await?
-            .into_iter()
-            .map(read)
-            .collect::<db::Result<_>>()
-            .map_err(Into::into)
+        let rows = self.rows(template, values).await?;
+        Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
     }
 
     /// Returns the rows with this id, in order. More than one is an error that lint reports.
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
-        let dialect = self.dialect();
-        let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
-        let own = self.read(&template, &[id.into()], |row| read::method(dialect, row)).await?;
+        let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(self.dialect()));
+        let own = self.read(&template, &[id.into()]).await?;
         match &self.festi {
             Some(festi) => Ok(festi.methods_with_id(id, own).await?),
             None => Ok(own),
@@ -82,7 +76,7 @@ impl SqlStore {
     pub async fn users(&self) -> Result<Vec<UserRow>> {
         match &self.festi {
             Some(festi) => Ok(festi.users().await?),
-            None => self.read(&format!("{USERS} ORDER BY u.login"), &[], read::user).await,
+            None => self.read(&format!("{USERS} ORDER BY u.login"), &[]).await,
         }
     }
 
@@ -90,10 +84,7 @@ impl SqlStore {
     pub async fn user(&self, login: &str) -> Result<UserRow> {
         let found = match &self.festi {
             Some(festi) => festi.users().await?,
-            None => {
-                self.read(&format!("{USERS} WHERE u.login = ?"), &[login.into()], read::user)
-                    .await?
-            }
+            None => self.read(&format!("{USERS} WHERE u.login = ?"), &[login.into()]).await?,
         };
         let found = found.into_iter().find(|row| row.login == login);
         found.ok_or_else(|| Entity::User.not_found(login))
@@ -104,7 +95,7 @@ impl SqlStore {
         let template = format!("{ROLES} WHERE caption = ?");
         let found = match &self.festi {
             Some(festi) => festi.roles().await?,
-            None => self.read(&template, &[caption.into()], read::role).await?,
+            None => self.read(&template, &[caption.into()]).await?,
         };
         let found = found.into_iter().find(|row| row.caption == caption);
         found.ok_or_else(|| Entity::Role.not_found(caption))
@@ -112,7 +103,7 @@ impl SqlStore {
 
     /// Returns the sections by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
-        let own = self.read(SECTIONS, &[], read::section).await?;
+        let own = self.read(SECTIONS, &[]).await?;
         match &self.festi {
             Some(festi) => Ok(festi.sections(own).await?),
             None => Ok(own),
@@ -121,7 +112,7 @@ impl SqlStore {
 
     /// Returns the tokens, oldest first, without those of an attached database.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>> {
-        let mut rows = self.read(&format!("{TOKENS} ORDER BY t.id"), &[], read::token).await?;
+        let mut rows: Vec<TokenRow> = self.read(&format!("{TOKENS} ORDER BY t.id"), &[]).await?;
         if let Some(festi) = &self.festi {
             let logins = festi.logins().await?;
             for row in &mut rows {
@@ -133,7 +124,7 @@ impl SqlStore {
 
     /// Returns users' credentials by upstream and user.
     pub async fn credentials(&self) -> Result<Vec<CredentialRow>> {
-        let mut rows = self.read(CREDENTIALS, &[], read::credential).await?;
+        let mut rows: Vec<CredentialRow> = self.read(CREDENTIALS, &[]).await?;
         if let Some(festi) = &self.festi {
             let logins = festi.logins().await?;
             for row in &mut rows {
@@ -145,12 +136,12 @@ impl SqlStore {
 
     /// Returns the upstreams by name.
     pub async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
-        self.read(UPSTREAMS, &[], read::upstream).await
+        self.read(UPSTREAMS, &[]).await
     }
 
     /// Returns the settings.
     pub async fn settings(&self) -> Result<Vec<SettingRow>> {
-        let own = self.read(SETTINGS, &[], read::setting).await?;
+        let own = self.read(SETTINGS, &[]).await?;
         match &self.festi {
             Some(festi) => Ok(festi.settings(own).await?),
             None => Ok(own),
@@ -160,13 +151,13 @@ impl SqlStore {
     /// Returns the values of earlier imports by upstream and id.
     pub async fn imports(&self) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} ORDER BY upstream, rpc_method");
-        self.read(&template, &[], read::import).await
+        self.read(&template, &[]).await
     }
 
     /// Returns the values of earlier imports of a method, by upstream.
     pub async fn imports_of(&self, id: &str) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} WHERE rpc_method = ? ORDER BY upstream");
-        self.read(&template, &[id.into()], read::import).await
+        self.read(&template, &[id.into()]).await
     }
 
     /// Reads the rows of a catalog without those of an attached database.
@@ -175,11 +166,11 @@ impl SqlStore {
         let rows = CatalogRows {
             change_counter: moment.change_counter("catalog").await?,
             methods: moment.all_methods().await?,
-            sections: moment.read(SECTIONS, read::section).await?,
-            actions: moment.read(ACTIONS, read::action).await?,
-            types: moment.read(TYPES, read::class).await?,
-            upstreams: moment.read(UPSTREAMS, read::upstream).await?,
-            settings: moment.read(SETTINGS, read::setting).await?,
+            sections: moment.read(SECTIONS).await?,
+            actions: moment.read(ACTIONS).await?,
+            types: moment.read(TYPES).await?,
+            upstreams: moment.read(UPSTREAMS).await?,
+            settings: moment.read(SETTINGS).await?,
         };
         moment.check_unchanged("catalog", rows.change_counter).await?;
         Ok(rows)
@@ -190,13 +181,13 @@ impl SqlStore {
         let mut moment = self.begin(Purpose::Read).await?;
         let rows = AccessRows {
             change_counter: moment.change_counter("access").await?,
-            users: moment.read(USERS, read::user).await?,
-            roles: moment.read(&format!("{ROLES} ORDER BY id"), read::role).await?,
-            sections: moment.read(SECTIONS, read::section).await?,
-            user_grants: moment.read(USER_GRANTS, read::grant).await?,
-            role_grants: moment.read(ROLE_GRANTS, read::grant).await?,
-            credentials: moment.read(CREDENTIALS, read::credential).await?,
-            settings: moment.read(SETTINGS, read::setting).await?,
+            users: moment.read(USERS).await?,
+            roles: moment.read(&format!("{ROLES} ORDER BY id")).await?,
+            sections: moment.read(SECTIONS).await?,
+            user_grants: moment.read(USER_GRANTS).await?,
+            role_grants: moment.read(ROLE_GRANTS).await?,
+            credentials: moment.read(CREDENTIALS).await?,
+            settings: moment.read(SETTINGS).await?,
         };
         moment.check_unchanged("access", rows.change_counter).await?;
         Ok(rows)
@@ -211,23 +202,13 @@ impl SqlStore {
 }
 
 impl StoreTransaction<'_> {
-    pub(super) async fn read<T>(
-        &mut self,
-        template: &str,
-        read: impl Fn(Row) -> db::Result<T>,
-    ) -> Result<Vec<T>> {
-        self.rows(template, &[])
-            .await?
-            .into_iter()
-            .map(read)
-            .collect::<db::Result<_>>()
-            .map_err(Into::into)
+    async fn read<T: FromRow>(&mut self, template: &str) -> Result<Vec<T>> {
+        let rows = self.rows(template, &[]).await?;
+        Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
     }
 
     pub(super) async fn all_methods(&mut self) -> Result<Vec<MethodRow>> {
-        let dialect = self.dialect();
-        let template = format!("{} ORDER BY id", methods(dialect));
-        self.read(&template, |row| read::method(dialect, row)).await
+        self.read(&format!("{} ORDER BY id", methods(self.dialect()))).await
     }
 
     /// Fails if rows that were read without a snapshot changed meanwhile.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use callgate::Mask;
 
+use super::StoreTransaction;
 use super::import::number;
 use super::load::methods;
-use super::{StoreTransaction, read};
 use crate::db::column::Kind;
-use crate::db::database::{Dialect, Value};
+use crate::db::database::{Dialect, FromRow as _, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
 use crate::rows::{MethodRow, action_key};
 use crate::store::{Entity, Result, StoreError};
@@ -113,10 +113,9 @@ impl StoreTransaction<'_> {
     }
 
     async fn method_by_number(&mut self, row: &MethodRow) -> Result<MethodRow> {
-        let dialect = self.dialect();
-        let template = format!("{} WHERE id = ?", methods(dialect));
+        let template = format!("{} WHERE id = ?", methods(self.dialect()));
         match self.row(&template, &[row.id.into()]).await? {
-            Some(found) => Ok(read::method(dialect, found)?),
+            Some(found) => Ok(MethodRow::from_row(found)?),
             None => Err(Entity::Method.not_found(row.rpc_method.clone())),
         }
     }

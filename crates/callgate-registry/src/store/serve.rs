@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use callgate::Secret;
 
 use super::load::TOKENS;
-use super::{MAX_CHANGED, SqlStore, listed, read};
-use crate::db::database::{Purpose, Value};
+use super::{MAX_CHANGED, SqlStore, listed};
+use crate::db::database::{FromRow as _, Purpose, Value};
 use crate::db::dialect::Upsert;
 use crate::db::pool::{retry, retry_deadlocks};
 use crate::rows::{
@@ -20,8 +20,6 @@ use crate::store::{Result, StoreError};
 /// Maximum number of attempts to read consistent rows without snapshots.
 const MAX_READS: usize = 10;
 
-const CHANGE_COUNTERS: &str = "SELECT name, value FROM callgate_revisions";
-
 const SESSIONS: &str = "SELECT {text nonce}, number, {int ended}, {text log_level},
     {text subscriptions}, {seconds ends_at} FROM callgate_sessions";
 
@@ -29,7 +27,19 @@ const SESSIONS: &str = "SELECT {text nonce}, number, {int ended}, {text log_leve
 impl Store for SqlStore {
     async fn change_counters(&self) -> Result<ChangeCounters> {
         self.database.driver.check()?;
-        let own = read::change_counters(self.rows(CHANGE_COUNTERS, &[]).await?)?;
+        let mut own = ChangeCounters::default();
+        for mut row in self.rows("SELECT name, value FROM callgate_revisions", &[]).await? {
+            let (name, value) = (row.text(), row.int()?);
+            match name.as_str() {
+                "catalog" => own.catalog = value,
+                "access" => own.access = value,
+                "tokens" => own.tokens = value,
+                "keys" => own.keys = value,
+                "sessions" => own.sessions = value,
+                "messages" => own.messages = value,
+                _ => {}
+            }
+        }
         self.festi.as_ref().map_or(Ok(own), |festi| Ok(festi.change_counters(own)?))
     }
 
@@ -58,7 +68,7 @@ impl Store for SqlStore {
             let list = vec!["?"; part.len()].join(", ");
             let template = format!("{TOKENS} WHERE t.digest IN ({list})");
             let values: Vec<Value<'_>> = part.iter().map(Value::from).collect();
-            found.extend(self.read(&template, &values, read::token).await?);
+            found.extend(self.read::<TokenRow>(&template, &values).await?);
         }
         Ok(found)
     }
@@ -66,18 +76,18 @@ impl Store for SqlStore {
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>> {
         let template = "SELECT id, {text secret}, {seconds created_at}, {seconds active_from}
                         FROM callgate_keys WHERE purpose = ? ORDER BY id DESC";
-        self.read(template, &[purpose.into()], read::key).await
+        self.read(template, &[purpose.into()]).await
     }
 
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>> {
         let template = "SELECT number, {text session}, {text message} FROM callgate_messages
                         WHERE number > ? ORDER BY number {limit 100}";
-        self.read(template, &[number.into()], read::message).await
+        self.read(template, &[number.into()]).await
     }
 
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
         let template = format!("{SESSIONS} WHERE number > ? ORDER BY number {{limit 10000}}");
-        self.read(&template, &[number.into()], read::session).await
+        self.read(&template, &[number.into()]).await
     }
 
     async fn changed(&self) {
@@ -226,7 +236,7 @@ impl Store for SqlStore {
         // First, so that other writers of sessions wait.
         let number = work.next_number("sessions").await?;
         let look = format!("{SESSIONS} WHERE nonce = ?");
-        let old = work.row(&look, &[nonce.into()]).await?.map(read::session).transpose()?;
+        let old = work.row(&look, &[nonce.into()]).await?.map(SessionRow::from_row).transpose()?;
         let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
         let mut row = old.unwrap_or(empty);
         let has_ended = row.ended;
