@@ -7,7 +7,6 @@ use std::time::Duration;
 use callgate::Callgate;
 use callgate::gateway::OpenMethods;
 use callgate::http::Readiness;
-use callgate::mcp::Mcp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -20,7 +19,7 @@ use crate::auth::health::{HealthSource, HealthTracker, Read};
 use crate::catalog::assemble::settings;
 use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
-use crate::follow::replicas::{ReplicaContext, Replicas};
+use crate::follow::replicas::Replicas;
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::ChangeCounters;
 use crate::store::{Result, StoreError};
@@ -53,7 +52,6 @@ pub(super) struct Follower {
     authenticator: Arc<TokenAuthenticator>,
     credentials: UserCredentials,
     readiness: Readiness,
-    mcp: Arc<Mcp>,
     replicas: Replicas,
     seen: ChangeCounters,
     /// Catalog that is being built.
@@ -94,14 +92,14 @@ impl Follower {
             tracker: Arc::clone(authenticator.tracker()),
             builds: Arc::default(),
         };
+        let replicas = Replicas::new(&source.store, server.mcp(), &source.tracker);
         let now = Instant::now();
         Self {
             source,
             authenticator,
             credentials: registry.credentials.clone(),
             readiness: server.readiness().clone(),
-            mcp: Arc::clone(server.mcp()),
-            replicas: Replicas::default(),
+            replicas,
             seen: UNSEEN,
             building: None,
             catalog_failure: None,
@@ -126,7 +124,7 @@ impl Follower {
         let now = self.source.store.change_counters().await?;
         self.replicas.begin(&now);
         self.load_changed_access(now).await?;
-        self.follow_replicas(&now).await?;
+        self.replicas.follow(&now).await?;
         self.tracker().record_success(began);
         let tracker = Arc::clone(self.authenticator.tracker());
         let store = Arc::clone(&self.source.store);
@@ -225,7 +223,7 @@ impl Follower {
             }
         };
         // Access is up to date. The rest may fail without affecting tokens.
-        let shared = with_timeout(SHARED_STATE_TIMEOUT, self.follow_replicas(&now)).await;
+        let shared = with_timeout(SHARED_STATE_TIMEOUT, self.replicas.follow(&now)).await;
         self.drive_catalog_build(now.catalog).await;
         shared
     }
@@ -262,11 +260,6 @@ impl Follower {
             self.load_access().await?;
         }
         Ok(())
-    }
-
-    async fn follow_replicas(&mut self, now: &ChangeCounters) -> Result<()> {
-        let (store, tracker) = (&*self.source.store, &**self.authenticator.tracker());
-        self.replicas.follow(&ReplicaContext { store, mcp: &self.mcp, tracker }, now).await
     }
 
     async fn load_access(&mut self) -> Result<()> {

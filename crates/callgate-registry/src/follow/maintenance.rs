@@ -7,16 +7,19 @@ use tokio::time::sleep;
 
 use super::log::error_chain;
 use super::registry::flush_uses;
-use super::{messages, sessions, signing_keys};
+use super::replicas::unix_time;
 use crate::auth::authenticator::TokenAuthenticator;
+use crate::auth::signing_keys::{SESSION_KEYS, seconds, superseding};
 use crate::db::pool::with_timeout;
-use crate::follow::replicas::unix_time;
-use crate::store::Result;
-use crate::store::Store;
+use crate::store::{NewKey, Result, Store};
 
 const INTERVAL: Duration = Duration::from_mins(1);
 /// Time limit of each operation.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of stored sessions. The oldest are deleted.
+const MAX_SESSIONS: i64 = 100_000;
+/// Number of seconds that messages are kept, so that all servers have time to read them.
+const MESSAGE_SECONDS: i64 = 60;
 
 /// Records uses of tokens, deletes expired rows, and replaces old keys.
 #[derive(Debug)]
@@ -32,17 +35,30 @@ impl Maintenance {
             sleep(INTERVAL).await;
             if !self.authenticator.tracker().is_unavailable() {
                 flush_uses(&*self.store, &self.authenticator).await;
-                self.delete_expired().await;
+                let now = unix_time();
+                self.limited(self.store.delete_sessions(now, MAX_SESSIONS)).await;
+                self.limited(self.store.delete_messages(MESSAGE_SECONDS)).await;
+                self.limited(self.store.delete_leases()).await;
+                self.limited(self.replace_keys(now)).await;
             }
         }
     }
 
-    async fn delete_expired(&self) {
-        let (store, now) = (&*self.store, unix_time());
-        self.limited(sessions::delete_expired(store, now)).await;
-        self.limited(messages::delete_expired(store)).await;
-        self.limited(store.delete_leases()).await;
-        self.limited(signing_keys::delete_expired(store, self.max_key_age, now)).await;
+    /// Adds a new key if the newest one is too old, and deletes keys that nothing needs.
+    async fn replace_keys(&self, now: i64) -> Result<()> {
+        let keys = self.store.keys(SESSION_KEYS).await?;
+        let newest = keys.iter().map(|key| key.created_at).max();
+        if let Some(max_age) = self.max_key_age
+            && newest.is_none_or(|newest| newest.saturating_add(seconds(max_age)) <= now)
+            && let Ok(key) = NewKey::announced(max_age)
+            && self.store.add_key(&key).await?
+        {
+            tracing::info!("created a new key for sessions");
+        }
+        match superseding(&keys, now) {
+            Some(key) => self.store.remove_keys_before(SESSION_KEYS, key.id).await,
+            None => Ok(()),
+        }
     }
 
     async fn limited(&self, chore: impl Future<Output = Result<()>>) {

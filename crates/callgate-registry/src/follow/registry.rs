@@ -21,10 +21,9 @@ use crate::catalog::assemble::Exposure;
 use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
 use crate::follow::replicas::unix_time;
-use crate::follow::session_writer::SessionWriter;
+use crate::follow::sessions::SessionWriter;
 use crate::follow::upstreams::UpstreamFactory;
-use crate::store::Result;
-use crate::store::Store;
+use crate::store::{Result, Store};
 
 use super::follower::Follower;
 use super::lease::Lease;
@@ -155,9 +154,9 @@ impl Registry {
     /// Returns sessions that outlive the process and are valid on all servers of the registry.
     pub async fn sessions(&self) -> Result<Sessions> {
         let keys = session_keys(&*self.store, unix_time()).await?;
-        let tracker = self.authenticator.tracker();
-        let durable = || Arc::new(SessionWriter::new(&self.store, tracker));
-        Ok(Sessions::new(keys).with_store(durable()).with_relay(durable()))
+        let (store, tracker) = (Arc::clone(&self.store), Arc::clone(self.authenticator.tracker()));
+        let writer = Arc::new(SessionWriter { store, tracker });
+        Ok(Sessions::new(keys).with_store(Arc::clone(&writer) as _).with_relay(writer))
     }
 
     /// Loads the registry into a server and keeps it up to date. If code and a row define the same method, the

@@ -1,59 +1,141 @@
-//! State that the servers of a registry share: keys, sessions and messages.
+//! State that the servers of a registry share: keys, sessions, and messages of clients about calls on other servers.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use callgate::mcp::Mcp;
 
-use crate::auth::health::HealthTracker;
-use crate::follow::messages::MessageFollower;
-use crate::follow::sessions::SessionFollower;
-use crate::follow::signing_keys::KeyFollower;
-use crate::rows::ChangeCounters;
-use crate::store::Result;
-use crate::store::Store;
+use super::sessions::change;
+use crate::auth::health::{HealthTracker, Read};
+use crate::auth::signing_keys::{SESSION_KEYS, in_order, signing_key};
+use crate::hex::from_hex;
+use crate::rows::{ChangeCounters, KeyRow};
+use crate::store::{Result, Store};
 
-/// Context of reading shared state.
+/// Number of session changes that are read again after an outage.
+const READ_AGAIN: i64 = 10_000;
+
+/// Reads changes of the shared state by other servers.
 #[derive(Debug)]
-pub(crate) struct ReplicaContext<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) mcp: &'a Mcp,
-    pub(crate) tracker: &'a HealthTracker,
+pub(super) struct Replicas {
+    store: Arc<dyn Store>,
+    mcp: Arc<Mcp>,
+    tracker: Arc<HealthTracker>,
+    keys: SeenKeys,
+    sessions: SeenSessions,
+    /// Number of the last message that was read.
+    message: i64,
 }
 
-/// Followers of shared state.
 #[derive(Debug, Default)]
-pub(crate) struct Replicas {
-    sessions: SessionFollower,
-    messages: MessageFollower,
-    keys: KeyFollower,
+struct SeenKeys {
+    change_counter: Option<i64>,
+    keys: Vec<KeyRow>,
+    signing: Option<i64>,
+}
+
+#[derive(Debug, Default)]
+struct SeenSessions {
+    seen: i64,
+    /// Highest number up to which all changes were read.
+    reached: i64,
+    is_stale: bool,
 }
 
 impl Replicas {
-    /// Must be called once before serving. Skips earlier messages.
-    pub(crate) fn begin(&mut self, now: &ChangeCounters) {
-        self.messages.begin(now.messages);
+    pub(super) fn new(
+        store: &Arc<dyn Store>,
+        mcp: &Arc<Mcp>,
+        tracker: &Arc<HealthTracker>,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            mcp: Arc::clone(mcp),
+            tracker: Arc::clone(tracker),
+            keys: SeenKeys::default(),
+            sessions: SeenSessions::default(),
+            message: 0,
+        }
     }
 
-    /// Marks keys and sessions as stale after an outage.
-    pub(crate) fn invalidate(&mut self) {
-        self.keys.invalidate();
-        self.sessions.invalidate();
+    /// Must be called once before serving. Skips messages, which are about earlier calls.
+    pub(super) fn begin(&mut self, now: &ChangeCounters) {
+        self.message = now.messages;
+    }
+
+    /// Reads keys and the last session changes again next time, since numbers may be reused after a failover.
+    pub(super) fn invalidate(&mut self) {
+        self.keys.change_counter = None;
+        self.sessions.is_stale = true;
     }
 
     /// Reads changes. If there are none, runs no query.
-    pub(crate) async fn follow(
-        &mut self,
-        shared: &ReplicaContext<'_>,
-        now: &ChangeCounters,
-    ) -> Result<()> {
-        self.keys.follow(shared, now.keys, unix_time()).await?;
-        self.sessions.follow(shared, now.sessions).await?;
-        self.messages.follow(shared, now.messages).await
+    pub(super) async fn follow(&mut self, now: &ChangeCounters) -> Result<()> {
+        self.follow_keys(now.keys, unix_time()).await?;
+        self.follow_sessions(now.sessions).await?;
+        self.follow_messages(now.messages).await
+    }
+
+    /// Reads the session keys if they changed, and selects the one that signs.
+    async fn follow_keys(&mut self, change_counter: i64, now: i64) -> Result<()> {
+        let is_new = self.keys.change_counter != Some(change_counter);
+        if is_new {
+            self.tracker.count(Read::Keys);
+            self.keys.keys = self.store.keys(SESSION_KEYS).await?;
+            self.keys.change_counter = Some(change_counter);
+        }
+        let signing = signing_key(&self.keys.keys, now).map(|key| key.id);
+        if is_new || signing != self.keys.signing {
+            self.mcp.sessions().set_keys(in_order(&self.keys.keys, now));
+            self.keys.signing = signing;
+        }
+        Ok(())
+    }
+
+    /// Reads session changes at least up to this number.
+    async fn follow_sessions(&mut self, newest: i64) -> Result<()> {
+        let sessions = &mut self.sessions;
+        if newest < sessions.seen {
+            // A backup of the database was restored.
+            (sessions.seen, sessions.reached) = (0, 0);
+        }
+        if std::mem::take(&mut sessions.is_stale) {
+            // Repeated outages do not go further back.
+            sessions.seen = sessions.seen.min(sessions.reached.saturating_sub(READ_AGAIN).max(0));
+        }
+        while sessions.seen < newest {
+            self.tracker.count(Read::Sessions);
+            let rows = self.store.sessions_after(sessions.seen).await?;
+            rows.iter().filter_map(change).for_each(|change| self.mcp.apply_change(change));
+            // Deleted rows are skipped.
+            sessions.seen = rows.last().map_or(newest, |last| last.number);
+        }
+        sessions.reached = sessions.seen;
+        Ok(())
+    }
+
+    /// Delivers messages at least up to this number. Messages that this server stored match none of its calls. No
+    /// message is read twice, since a cancellation could cancel a later call.
+    async fn follow_messages(&mut self, newest: i64) -> Result<()> {
+        // The number is lower if a backup of the database was restored.
+        self.message = self.message.min(newest);
+        while self.message < newest {
+            self.tracker.count(Read::Messages);
+            let rows = self.store.messages_after(self.message).await?;
+            for row in &rows {
+                if let Some(session) = from_hex(&row.session) {
+                    self.mcp.deliver(session, &row.message);
+                }
+            }
+            // Deleted rows are skipped.
+            self.message = rows.last().map_or(newest, |last| last.number);
+        }
+        Ok(())
     }
 }
 
 /// Returns the Unix time.
-pub(crate) fn unix_time() -> i64 {
+pub(super) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

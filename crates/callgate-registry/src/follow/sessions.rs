@@ -1,81 +1,77 @@
-//! Shares the state of MCP sessions between servers and restarts.
+//! Shares the state of MCP sessions, and messages of clients, between servers and restarts.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
-use callgate::mcp::{Nonce, SessionChange, SessionEdit, SessionState};
+use callgate::mcp::{Nonce, Relay, SessionChange, SessionEdit, SessionState, SessionStore};
+use callgate::upstream::BoxFuture;
+use thiserror::Error as ThisError;
 
-use crate::auth::health::Read;
-use crate::follow::replicas::ReplicaContext;
+use crate::auth::health::HealthTracker;
+use crate::db::pool::with_timeout;
 use crate::hex::{from_hex, to_hex};
 use crate::rows::SessionRow;
-use crate::store::Result;
-use crate::store::Store;
+use crate::store::{Result, Store};
 
-/// Maximum number of stored sessions. The oldest are deleted.
-const MOST: i64 = 100_000;
-/// Number of changes that are read again after an outage.
-const READ_AGAIN: i64 = 10_000;
+/// Time limit of a write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stores a session change. Returns the resulting state.
-pub(crate) async fn store(
-    store: &dyn Store,
-    session: Nonce,
-    edit: SessionEdit,
-    ends_at: u64,
-) -> Result<SessionState> {
-    let ends_at = i64::try_from(ends_at).unwrap_or(i64::MAX);
-    let change = move |row: &mut SessionRow| {
-        let mut state = state(row);
-        edit.apply(&mut state);
-        write(&state, row);
-    };
-    Ok(state(&store.update_session(&to_hex(&session), ends_at, &change).await?))
+/// Writes session changes or messages while the registry is available, or fails. The number of concurrent writes is
+/// limited by [`Sessions`](callgate::mcp::Sessions).
+#[derive(Debug)]
+pub(super) struct SessionWriter {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) tracker: Arc<HealthTracker>,
 }
 
-/// Follows changes of sessions by other servers.
-#[derive(Debug, Default)]
-pub(crate) struct SessionFollower {
-    seen: i64,
-    /// Highest number up to which all changes were read.
-    reached: i64,
-    is_stale: bool,
-}
+#[derive(Debug, ThisError)]
+#[error("the registry is unavailable")]
+struct Unavailable;
 
-impl SessionFollower {
-    /// Reads the last changes again next time, since numbers may be reused after a failover.
-    pub(crate) fn invalidate(&mut self) {
-        self.is_stale = true;
-    }
+type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-    /// Reads changes at least up to this number.
-    pub(crate) async fn follow(&mut self, shared: &ReplicaContext<'_>, newest: i64) -> Result<()> {
-        if newest < self.seen {
-            // A backup of the database was restored.
-            (self.seen, self.reached) = (0, 0);
+impl SessionWriter {
+    async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
+        // Before the first poll there is no failure.
+        if self.tracker.age().is_some() && self.tracker.is_unavailable() {
+            return Err(Unavailable.into());
         }
-        if std::mem::take(&mut self.is_stale) {
-            // Repeated outages do not go further back.
-            self.seen = self.seen.min(self.reached.saturating_sub(READ_AGAIN).max(0));
-        }
-        while self.seen < newest {
-            shared.tracker.count(Read::Sessions);
-            let rows = shared.store.sessions_after(self.seen).await?;
-            rows.iter().filter_map(change).for_each(|change| shared.mcp.apply_change(change));
-            // Deleted rows are skipped.
-            self.seen = rows.last().map_or(newest, |last| last.number);
-        }
-        self.reached = self.seen;
-        Ok(())
+        let stored = with_timeout(WRITE_TIMEOUT, write).await;
+        self.tracker.note_write(&stored);
+        Ok(stored?)
     }
 }
 
-/// Deletes expired sessions.
-pub(crate) async fn delete_expired(store: &dyn Store, now: i64) -> Result<()> {
-    store.delete_sessions(now, MOST).await
+impl SessionStore for SessionWriter {
+    fn update(
+        &self,
+        session: Nonce,
+        edit: SessionEdit,
+        ends_at: u64,
+    ) -> BoxFuture<'_, Stored<SessionState>> {
+        let ends_at = i64::try_from(ends_at).unwrap_or(i64::MAX);
+        let change = move |row: &mut SessionRow| {
+            let mut state = state(row);
+            edit.apply(&mut state);
+            write(&state, row);
+        };
+        Box::pin(self.write(async move {
+            Ok(state(&self.store.update_session(&to_hex(&session), ends_at, &change).await?))
+        }))
+    }
 }
 
-fn change(row: &SessionRow) -> Option<SessionChange> {
+impl Relay for SessionWriter {
+    fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Stored<()>> {
+        let session = to_hex(&session);
+        Box::pin(self.write(async move { self.store.post_message(&session, &message).await }))
+    }
+}
+
+/// Returns the change that a row stores.
+pub(super) fn change(row: &SessionRow) -> Option<SessionChange> {
     let nonce: Nonce = from_hex(&row.nonce)?;
     Some(SessionChange {
         nonce,
