@@ -9,4 +9,3 @@ pub(crate) mod merge;
 pub(crate) mod poll_state;
 pub(crate) mod poller;
 pub(crate) mod attached;
-mod edit;
