@@ -32,6 +32,8 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum delay between polls while the registry is unavailable. With [`POLL_TIMEOUT`], a recovery is noticed
 /// within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_millis(750);
+/// Maximum delay between builds of a catalog that fail, since each reads all rows.
+const MAX_BUILD_BACKOFF: Duration = Duration::from_secs(10);
 /// Time limit for reading the counters.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for reading access rows: less than the default grace period, so that a dead connection is noticed
@@ -57,7 +59,7 @@ pub(super) struct Follower {
     /// Catalog that is being built.
     building: Option<CatalogBuild>,
     /// Error of the last build, which is retried.
-    catalog_failure: Option<String>,
+    catalog_failure: Option<BuildFailure>,
     /// Task that stores tool names. Returns the catalog's change counter before and after.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
     /// Task that reconnects, because that may take longer than a poll.
@@ -68,6 +70,18 @@ pub(super) struct Follower {
     looked: (Instant, Instant),
     failure_log: FailureLog,
     logged_settings: BTreeSet<String>,
+}
+
+/// Failure of the last catalog builds.
+#[derive(Debug)]
+struct BuildFailure {
+    error: String,
+    /// Number of consecutive failures.
+    count: u32,
+    /// Change counter that triggered the last build.
+    change_counter: i64,
+    /// Time until which it is not tried again, unless the catalog changes.
+    retry_at: Instant,
 }
 
 /// A catalog build, and the change counter that triggered it.
@@ -146,7 +160,8 @@ impl Follower {
     /// Waits until the next poll is due, or until a change is known.
     async fn pause(&mut self) {
         if self.failures > 0 {
-            let (pause, left) = (back_off(self.failures), self.tracker().grace_left());
+            let pause = back_off(self.failures, MAX_BACKOFF);
+            let left = self.tracker().grace_left();
             // Logs the end of the grace period in time, even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.check_grace_period();
@@ -173,7 +188,7 @@ impl Follower {
             }
             Err(error) => self.failed(began, error),
         }
-        self.failure_log.catalog(self.catalog_failure.as_ref());
+        self.failure_log.catalog(self.catalog_failure.as_ref().map(|failure| &failure.error));
         match &self.catalog_failure {
             None => self.readiness.set_ready(),
             Some(_) => {
@@ -243,6 +258,9 @@ impl Follower {
     /// may wait on a dead connection.
     fn start_over(&mut self) {
         self.seen = UNSEEN;
+        if let Some(failure) = &mut self.catalog_failure {
+            (failure.count, failure.retry_at) = (0, Instant::now());
+        }
         self.stop_tasks();
     }
 
@@ -286,20 +304,30 @@ impl Follower {
                     self.catalog_failure = None;
                     self.remember(built.new_names);
                 }
-                Ok(Err(error)) => self.catalog_failure = Some(error_chain(error)),
+                Ok(Err(error)) => self.build_failed(building.change_counter, error_chain(error)),
                 // The task panicked. The previous catalog stays until something else changes.
                 Err(error) => {
                     self.seen.catalog = building.change_counter;
-                    self.catalog_failure = Some(format!("failed to build the catalog: {error}"));
+                    let error = format!("failed to build the catalog: {error}");
+                    self.build_failed(building.change_counter, error);
                 }
             }
         }
         let is_free = self.building.is_none() && self.remembering.is_none();
-        if is_free && change_counter != self.seen.catalog {
+        let must_wait = self.catalog_failure.as_ref().is_some_and(|failure| {
+            failure.change_counter == change_counter && Instant::now() < failure.retry_at
+        });
+        if is_free && !must_wait && change_counter != self.seen.catalog {
             let source = self.source.clone();
             let task = tokio::spawn(async move { source.build().await });
             self.building = Some(CatalogBuild { change_counter, task });
         }
+    }
+
+    fn build_failed(&mut self, change_counter: i64, error: String) {
+        let count = self.catalog_failure.take().map_or(1, |last| last.count.saturating_add(1));
+        let retry_at = Instant::now() + back_off(count, MAX_BUILD_BACKOFF);
+        self.catalog_failure = Some(BuildFailure { error, count, change_counter, retry_at });
     }
 
     /// Stores tool names in a task. Meanwhile no catalog is built, since names increment the catalog's counter.
@@ -340,10 +368,9 @@ impl Drop for Follower {
     }
 }
 
-/// Returns the delay after consecutive failures, with jitter.
-fn back_off(failures: u32) -> Duration {
-    let longest =
-        POLL_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_BACKOFF);
+/// Returns the delay after consecutive failures, with jitter and a maximum.
+fn back_off(failures: u32, max: Duration) -> Duration {
+    let longest = POLL_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(max);
     random_between(longest / 2, longest)
 }
 
@@ -354,11 +381,11 @@ mod tests {
     #[test]
     fn pauses_grow_differ_and_have_an_end() {
         for failures in [0, 1, 2, 3, 4, 100, u32::MAX] {
-            let pause = back_off(failures);
+            let pause = back_off(failures, MAX_BACKOFF);
             assert!(pause >= POLL_INTERVAL / 2 && pause <= MAX_BACKOFF, "{failures}: {pause:?}");
         }
-        assert!(back_off(1) <= POLL_INTERVAL);
-        let pauses: BTreeSet<Duration> = (0..20).map(|_| back_off(3)).collect();
+        assert!(back_off(1, MAX_BACKOFF) <= POLL_INTERVAL);
+        let pauses: BTreeSet<Duration> = (0..20).map(|_| back_off(3, MAX_BACKOFF)).collect();
         assert!(pauses.len() > 1);
     }
 }

@@ -314,3 +314,30 @@ async fn the_share_of_rate_limits_stays_as_it_was_last_known() {
     sleep(Duration::from_secs(20)).await;
     assert_eq!(servers(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_cannot_be_built_is_tried_ever_more_rarely() {
+    let followed = followed(Duration::from_mins(5)).await;
+    let builds = || {
+        let authenticator = followed.registry.authenticator();
+        authenticator.tracker().reads().find(|(name, _)| *name == "catalog").unwrap().1
+    };
+    let before = builds();
+    followed.set(|rows| {
+        rows.mode = Mode::OnlyCounters;
+        rows.change_counters.catalog += 1;
+    });
+    sleep(Duration::from_mins(1)).await;
+    let failed = builds() - before;
+    assert!((5..25).contains(&failed), "{failed} builds in a minute");
+    // What changed since may be what was wrong.
+    followed.set(|rows| rows.change_counters.catalog += 1);
+    sleep(POLL * 2).await;
+    assert_eq!(builds() - before, failed + 1);
+    followed.set(|rows| rows.mode = Mode::Well);
+    sleep(Duration::from_secs(11)).await;
+    let built = builds();
+    assert_eq!(built - before, failed + 2);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(builds(), built, "it is as the registry says");
+}
