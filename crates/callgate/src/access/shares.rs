@@ -62,8 +62,39 @@ impl fmt::Display for Principal {
 /// users: all anonymous clients together cannot use it.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    limit: usize,
+    division: Division,
     state: Mutex<State>,
+}
+
+/// How a limit is divided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Division {
+    limit: usize,
+    /// Number of units that anonymous clients cannot use.
+    kept_for_users: usize,
+}
+
+impl Division {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, kept_for_users: limit / 8 }
+    }
+
+    /// Returns `true` if a principal that uses `own` of the `used` units may take `units` more.
+    pub(super) fn allows(
+        self,
+        principal: Principal,
+        used: usize,
+        own: usize,
+        units: usize,
+    ) -> bool {
+        let Some(free) = self.limit.checked_sub(used.saturating_add(units)) else { return false };
+        if principal.is_anonymous() && free < self.kept_for_users {
+            return false;
+        }
+        self.limit < MIN_DIVIDED
+            || own == 0 && units == 1
+            || own.saturating_add(units) <= free.saturating_mul(3)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -109,16 +140,24 @@ pub(crate) enum NoShare {
 
 impl Shares {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, state: Mutex::default() })
+        Arc::new(Self { division: Division::new(limit), state: Mutex::default() })
+    }
+
+    /// Creates shares that only addresses use, so that nothing is kept for users.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_addresses(limit: usize) -> Arc<Self> {
+        let division = Division { limit, kept_for_users: 0 };
+        Arc::new(Self { division, state: Mutex::default() })
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.limit
+        self.division.limit
     }
 
     /// Returns the number of units that one principal can have while no other principal uses any.
     pub(crate) fn max_of_one(&self) -> usize {
-        if self.limit < MIN_DIVIDED { self.limit } else { self.limit - self.limit.div_ceil(4) }
+        let limit = self.limit();
+        if limit < MIN_DIVIDED { limit } else { limit - limit.div_ceil(4) }
     }
 
     /// Returns the number of units in use.
@@ -142,7 +181,7 @@ impl Shares {
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let (receiver, _waiting) = {
             let mut state = self.lock();
-            if state.is_free(self.limit, principal, 1) && !state.is_waiting(principal) {
+            if state.is_free(self.division, principal, 1) && !state.is_waiting(principal) {
                 state.take(principal, 1);
                 return Ok(self.share(principal, 1));
             }
@@ -170,7 +209,7 @@ impl Shares {
     }
 
     fn max_waiting(&self) -> usize {
-        self.limit.saturating_mul(MAX_WAITING_PER_UNIT).max(MIN_WAITING)
+        self.limit().saturating_mul(MAX_WAITING_PER_UNIT).max(MIN_WAITING)
     }
 
     fn share(self: &Arc<Self>, principal: Principal, units: usize) -> Share {
@@ -182,7 +221,7 @@ impl Shares {
         {
             let mut state = self.lock();
             state.release(principal, units);
-            while let Some((sender, principal)) = state.next(self.limit) {
+            while let Some((sender, principal)) = state.next(self.division) {
                 granted.push((sender, self.share(principal, 1)));
             }
         }
@@ -198,15 +237,9 @@ impl Shares {
 }
 
 impl State {
-    fn is_free(&self, limit: usize, principal: Principal, units: usize) -> bool {
-        let Some(free) = limit.checked_sub(self.used.saturating_add(units)) else { return false };
+    fn is_free(&self, division: Division, principal: Principal, units: usize) -> bool {
         let own = self.principals.get(&principal).map_or(0, |usage| usage.used);
-        if principal.is_anonymous() && free < limit / 8 {
-            return false;
-        }
-        limit < MIN_DIVIDED
-            || own == 0 && units == 1
-            || own.saturating_add(units) <= free.saturating_mul(3)
+        division.allows(principal, self.used, own, units)
     }
 
     fn is_waiting(&self, principal: Principal) -> bool {
@@ -229,10 +262,10 @@ impl State {
     }
 
     /// Takes a unit for the next waiting request that may have one.
-    fn next(&mut self, limit: usize) -> Option<(oneshot::Sender<Share>, Principal)> {
+    fn next(&mut self, division: Division) -> Option<(oneshot::Sender<Share>, Principal)> {
         for _ in 0..self.waiting.len() {
             let principal = self.waiting.pop_front()?;
-            let is_free = self.is_free(limit, principal, 1);
+            let is_free = self.is_free(division, principal, 1);
             let Some(usage) = self.principals.get_mut(&principal) else { continue };
             let next = if is_free { usage.waiting.pop_front() } else { None };
             if !usage.waiting.is_empty() {
@@ -269,7 +302,7 @@ impl Drop for Waiting<'_> {
 impl Share {
     /// Returns the number of units for all principals together.
     pub(crate) fn limit(&self) -> usize {
-        self.shares.limit
+        self.shares.limit()
     }
 
     /// Returns a share of the same principal without units.
@@ -289,13 +322,13 @@ impl Share {
             return Ok(());
         }
         let mut state = self.shares.lock();
-        if state.is_free(self.shares.limit, self.principal, units) {
+        if state.is_free(self.shares.division, self.principal, units) {
             state.take(self.principal, units);
             self.units.fetch_add(units, Ordering::Relaxed);
             return Ok(());
         }
         let own = state.principals.get(&self.principal).map_or(0, |usage| usage.used);
-        Err(if own > self.shares.limit / 4 { NoShare::Own } else { NoShare::Others })
+        Err(if own > self.shares.limit() / 4 { NoShare::Own } else { NoShare::Others })
     }
 }
 

@@ -143,6 +143,8 @@ struct AppState {
     legacy_calls: Arc<Shares>,
     /// Limits the number of bodies of refused requests that are read or discarded at once.
     refused_bodies: Arc<Shares>,
+    /// Limits the number of requests whose credentials are being looked up.
+    lookups: Arc<Shares>,
     /// Limits the number of OpenRPC documents that are built at once.
     documents: Arc<Shares>,
 }
@@ -164,7 +166,8 @@ impl AppState {
             requests: Shares::new(options.max_requests),
             streams: Shares::new(options.max_streams),
             legacy_calls: Shares::new(options.max_legacy_calls),
-            refused_bodies: Shares::new(body::MAX_REFUSED_BODIES),
+            refused_bodies: Shares::of_addresses(body::MAX_REFUSED_BODIES),
+            lookups: Shares::of_addresses(options.max_requests),
             documents: Shares::new(jsonrpc::MAX_DOCUMENTS),
             options,
         })
@@ -354,8 +357,9 @@ async fn counted_caller(
     if matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
         return Ok(Caller::anonymous());
     }
+    let address = client_address(parts, peer, &state.options);
     let authenticated = if endpoint.needs_caller() {
-        authenticate::caller(state, parts).await
+        authenticate::caller_at(state, parts, address).await
     } else {
         Ok(Caller::anonymous())
     };
@@ -363,7 +367,7 @@ async fn counted_caller(
         Ok(caller) => (caller, None),
         Err(refusal) => (Caller::anonymous(), Some(refusal)),
     };
-    let caller = match client_address(parts, peer, &state.options) {
+    let caller = match address {
         Some(address) => caller.with_address(address),
         None => caller,
     };

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Denial;
-use crate::access::{Caller, MethodSet, MethodSets, VisibleMethods};
+use crate::access::{Caller, MethodSet, MethodSets, Shares, VisibleMethods};
 use crate::upstream::{CallerMethods, DEFAULT_CALL_TIMEOUT, Identity, ListError, Upstream};
 
 /// Maximum number of cached callers of a service.
 pub(super) const MAX_CALLERS: u64 = 10_000;
-/// Maximum number of concurrent requests to a service; further requests wait.
+/// Maximum number of concurrent requests to a service, which callers share; further requests wait.
 pub(super) const MAX_REQUESTS: usize = 4;
 /// Minimum time between two requests for one caller, after a failure or a denied call.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(super) struct MethodListCache {
     empty: Arc<VisibleMethods>,
     /// For callers whose list is unknown.
     unknown: Arc<VisibleMethods>,
-    permits: Semaphore,
+    requests: Arc<Shares>,
     /// Whether the last request of any caller failed; only changes are logged.
     is_failing: AtomicBool,
     /// Incremented when the methods of a caller change.
@@ -99,7 +99,7 @@ impl MethodListCache {
             empty: visible(Some(sets.of(&[]))),
             unknown: visible(None),
             sets,
-            permits: Semaphore::new(MAX_REQUESTS),
+            requests: Shares::new(MAX_REQUESTS),
             is_failing: AtomicBool::new(false),
             changes,
         }
@@ -189,7 +189,7 @@ impl MethodListCache {
     async fn request(self: Arc<Self>, entry: Arc<CallerEntry>, caller: Caller) {
         // Ends the request also if this panics.
         let mut pending = PendingRequest { entry: &entry, is_answered: false };
-        let Ok(_permit) = self.permits.acquire().await else { return };
+        let Ok(_share) = self.requests.take(caller.principal()).await else { return };
         let requested = Instant::now();
         let limit = self.upstream.time_limit().unwrap_or(DEFAULT_CALL_TIMEOUT);
         let answer = match self.upstream.method_lister() {

@@ -130,6 +130,28 @@ async fn no_more_than_a_few_questions_are_under_way_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_with_many_credentials_leaves_a_request_to_others() {
+    let (site, gateway) = gateway();
+    site.list(2, &["open"]);
+    let gate = site.hold();
+    let list = |user| {
+        let gateway = Arc::clone(&gateway);
+        tokio::spawn(async move { listed(&gateway, &caller(user)).await })
+    };
+    for number in 0..10 {
+        site.set_credential(1, Some(&format!("credential {number}")));
+        list(1);
+        settle().await;
+    }
+    let other = list(2);
+    settle().await;
+    gate.add_permits(MAX_REQUESTS);
+    settle().await;
+    assert!(other.is_finished());
+    assert_eq!(other.await.unwrap(), ["local", "open"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_service_denies_is_gone_at_once() {
     let (site, gateway) = gateway();
     site.list(1, &["open", "read"]);

@@ -1,6 +1,10 @@
 //! Authentication: a credential becomes a [`Caller`].
 
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -9,7 +13,7 @@ use thiserror::Error;
 
 use super::SharedState;
 use super::error::HttpError;
-use crate::access::Caller;
+use crate::access::{Caller, Principal};
 use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
@@ -77,6 +81,26 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
         return Err(AuthenticateError::Malformed);
     }
     Ok(Some(token))
+}
+
+const TOO_MANY_LOOKUPS: &str = "too many tokens from your address are being checked; try again";
+
+/// Returns the caller of a request from this address. Lookups of credentials that take time are limited, and shared
+/// among addresses, because the user is not known yet.
+pub(super) async fn caller_at(
+    state: &SharedState,
+    parts: &Parts,
+    address: Option<IpAddr>,
+) -> Result<Caller, HttpError> {
+    let mut caller = pin!(caller(state, parts));
+    if let Poll::Ready(known) = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await
+    {
+        return known;
+    }
+    let principal = address.map_or(Principal::Unknown, Principal::address);
+    let share = state.lookups.try_take(principal, 1);
+    let _share = share.map_err(|_| HttpError::Unavailable(TOO_MANY_LOOKUPS))?;
+    caller.await
 }
 
 /// Returns the caller of a request. A [`Caller`] in the request's extensions takes precedence: a layer of the

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
+use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -27,6 +28,8 @@ const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
 const MAX_REFUSED_BYTES: usize = 64 * 1024;
 /// Maximum time to read them.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum length of a response body that is written to the connection in one step.
+const MAX_SENT_AT_ONCE: u64 = 16 * 1024;
 /// Maximum time to discard a body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -130,6 +133,40 @@ async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, HttpError> {
 /// Returns the body of a JSON-RPC request as text.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
+}
+
+/// Keeps a value until the body of a response is sent completely, if it is long. A short one is sent at once.
+pub(super) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, kept: T) -> Response {
+    if response.body().size_hint().exact().is_some_and(|length| length <= MAX_SENT_AT_ONCE) {
+        return response;
+    }
+    response.map(|body| Body::new(KeepingBody { body, _kept: kept }))
+}
+
+/// A body with a value that is dropped with it.
+struct KeepingBody<T> {
+    body: Body,
+    _kept: T,
+}
+
+impl<T: Unpin> http_body::Body for KeepingBody<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A body of slices, with an exact length and without copying.

@@ -70,7 +70,13 @@ pub(super) struct Activity {
     waiting_since: AtomicU64,
     /// Whether a response is being sent, which then began at `waiting_since`.
     is_sending: AtomicBool,
+    /// Whether a part of the response is not yet written to the stream.
+    has_unsent: AtomicBool,
 }
+
+/// A response with a body. When this is dropped, all of it was passed to the connection.
+#[derive(Debug)]
+pub(super) struct Unsent(Arc<Activity>);
 
 /// A request in progress. It ends when this is dropped.
 #[derive(Debug)]
@@ -92,9 +98,12 @@ impl Connections {
 
     /// Adds the connection of the task that `spawn` starts.
     pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
-        let (waiting_since, is_sending) = (0.into(), false.into());
-        let activity = Activity { started: self.started, waiting_since, is_sending };
-        let activity = Arc::new(activity);
+        let activity = Arc::new(Activity {
+            started: self.started,
+            waiting_since: 0.into(),
+            is_sending: false.into(),
+            has_unsent: false.into(),
+        });
         activity.wait();
         let id = self.lock().insert(peer, Entry { activity: Arc::clone(&activity), task: None });
         let connections = Arc::clone(self);
@@ -210,6 +219,12 @@ impl Activity {
         InProgress(Arc::clone(self))
     }
 
+    /// Returns what a response keeps as long as its body is not complete.
+    pub(super) fn unsent(self: &Arc<Self>) -> Unsent {
+        self.has_unsent.store(true, Ordering::Relaxed);
+        Unsent(Arc::clone(self))
+    }
+
     fn wait(&self) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(BUSY - 1);
         self.waiting_since.store(now, Ordering::Relaxed);
@@ -281,8 +296,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        if flushed.is_ready() {
-            // hyper flushes the stream when it has written its whole buffer.
+        if flushed.is_ready() && !self.activity.has_unsent.load(Ordering::Relaxed) {
+            // hyper flushes the stream when it has written its whole buffer, also before the end of a long body.
             self.set_sending(false);
         }
         flushed
@@ -290,6 +305,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.has_unsent.store(false, Ordering::Relaxed);
     }
 }
 
@@ -301,6 +322,8 @@ impl Drop for InProgress {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -383,6 +406,27 @@ mod tests {
         assert!(!close(MINUTE, 1), "its own address");
         assert!(close(Duration::from_secs(11), 2));
         assert_eq!(ids(&connections).len(), sending.len() - 1);
+    }
+
+    #[tokio::test]
+    async fn a_response_is_being_sent_until_its_whole_body_is_flushed() {
+        let connections = Connections::new(1);
+        let mut activity = None;
+        connections.add(client(1), |connection| {
+            activity = Some(Arc::clone(&connection.activity));
+            tokio::spawn(async move { drop(connection) }).abort_handle()
+        });
+        let activity = activity.unwrap();
+        let mut stream = TrackedStream::new(tokio::io::sink(), Arc::clone(&activity));
+        let unsent = activity.unsent();
+        stream.write_all(b"the first part").await.unwrap();
+        stream.flush().await.unwrap();
+        assert!(activity.is_sending());
+        stream.write_all(b"the last part").await.unwrap();
+        drop(unsent);
+        assert!(activity.is_sending());
+        stream.flush().await.unwrap();
+        assert!(!activity.is_sending());
     }
 
     #[tokio::test]

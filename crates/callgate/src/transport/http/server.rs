@@ -13,19 +13,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
 use super::connections::{Connections, Peer, TrackedStream};
-use super::{HttpService, sse};
-use crate::access::Principal;
+use super::{HttpService, body, sse};
+use crate::access::{Principal, Shares};
 
 /// Maximum time to receive the head of a request, also after a response: idle connections must not use up the limit.
 /// HTTP/2 is left to proxies, because hyper's detection of the protocol has no timeout.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of connections that are refused at once; others are closed without a reply.
+/// Maximum number of connections that are refused at once, shared among addresses; others are closed without a reply.
 const MAX_REFUSALS: usize = 64;
 /// Maximum time to receive the head of a request that is refused.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -89,7 +88,7 @@ struct Server {
     /// For connections that are refused.
     refusal_builder: Builder,
     connections: Arc<Connections>,
-    refusals: Arc<Semaphore>,
+    refusals: Arc<Shares>,
     graceful: GracefulShutdown,
 }
 
@@ -104,7 +103,7 @@ impl Server {
             builder,
             refusal_builder,
             connections: Connections::new(max_connections),
-            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+            refusals: Shares::of_addresses(MAX_REFUSALS),
             graceful: GracefulShutdown::new(),
         }
     }
@@ -114,32 +113,31 @@ impl Server {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let service = self.service.clone();
-        let peer = if service.is_trusted_proxy(address) {
-            Peer::Proxy
-        } else {
-            Peer::Client(Principal::address(address))
-        };
+        let principal = Principal::address(address);
+        let peer =
+            if service.is_trusted_proxy(address) { Peer::Proxy } else { Peer::Client(principal) };
         if self.connections.make_room(peer) {
             self.connections.add(peer, |connection| {
                 let activity = Arc::clone(connection.activity());
                 let stream = TrackedStream::new(Box::pin(stream), Arc::clone(&activity));
                 let stream = TokioIo::new(stream);
                 let each = service_fn(move |request| {
-                    let in_progress = activity.request();
+                    let (activity, in_progress) = (Arc::clone(&activity), activity.request());
                     service.respond(request, Some(address)).map(move |response| {
+                        let response = body::keep_until_sent(response, activity.unsent());
                         Ok::<_, Infallible>(sse::keep_while_streaming(response, in_progress))
                     })
                 });
                 let serving = self.graceful.watch(self.builder.serve_connection(stream, each));
                 tokio::spawn(run(serving, connection)).abort_handle()
             });
-        } else if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+        } else if let Ok(share) = self.refusals.try_take(principal, 1) {
             let each = service_fn(move |request| {
                 service.refuse(request, address).map(Ok::<_, Infallible>)
             });
             let stream = TokioIo::new(Box::pin(stream));
             let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, each));
-            tokio::spawn(run(serving, permit));
+            tokio::spawn(run(serving, share));
         }
     }
 }

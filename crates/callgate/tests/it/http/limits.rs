@@ -416,3 +416,44 @@ async fn large_arguments_of_functions_are_read_on_a_blocking_thread() {
         assert_eq!(reply.json()["result"], is_worker, "{length}: {}", reply.text);
     }
 }
+
+/// Never finishes to look up the token `slow`.
+#[derive(Debug)]
+struct SlowLookups;
+
+impl Authenticate for SlowLookups {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        match bearer_token(&request.headers) {
+            Ok(Some("slow")) => Box::pin(std::future::pending()),
+            _ => Box::pin(async { Ok(Caller::anonymous()) }),
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_address_cannot_have_all_lookups_of_tokens() {
+    let app = App::new();
+    let options = options(|options| options.max_requests = 8);
+    let service =
+        service(Arc::clone(&app.mcp), Arc::new(SlowLookups), Readiness::default(), options);
+    let send = |token: &str, address: [u8; 4]| {
+        let request = request("GET", token, "/mcp/tools/list").body(Body::empty()).unwrap();
+        Box::pin(service.respond(request, Some(address.into())))
+    };
+    let (one, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    let mut waiting: Vec<_> = (0..6).map(|_| send("slow", one)).collect();
+    assert!(waiting.iter_mut().all(|each| each.now_or_never().is_none()));
+    let refused = send("slow", one).now_or_never().unwrap();
+    assert_eq!(
+        (refused.status(), &refused.headers()["retry-after"]),
+        (503.try_into().unwrap(), &"2".parse().unwrap())
+    );
+    let mut another = send("slow", other);
+    assert!((&mut another).now_or_never().is_none(), "there is room for another address");
+    assert_eq!(send("", one).await.status(), 200, "without a token nothing is looked up");
+    drop(waiting);
+    assert!(send("slow", one).now_or_never().is_none());
+}
