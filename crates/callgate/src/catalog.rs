@@ -1,9 +1,8 @@
 //! The immutable set of all tools.
 //!
-//! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the
-//! tools, assigns names and concatenates the bytes, so that a page of a list is a slice. Invalid
-//! definitions are left out, with the reason. Unchanged methods are copied from the previous catalog, by
-//! fingerprint.
+//! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the tools, assigns
+//! names and concatenates the bytes, so that a page of a list is a slice. Invalid definitions are left out and reported
+//! with the reason. A method whose fingerprint has not changed is copied from the previous catalog.
 
 mod arena;
 mod builder;
@@ -59,7 +58,7 @@ pub struct Entry {
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolOffsets,
     pub(crate) output: OutputKind,
-    /// Schemas over MCP that differ from those over REST.
+    /// Schemas for MCP, if they differ from the schemas for REST.
     pub(crate) mcp_schemas: Option<Arc<McpSchemas>>,
     /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
@@ -71,7 +70,7 @@ pub struct Entry {
     pub(crate) upstream: Arc<str>,
     /// Name of the method at its service, if it differs from the id.
     pub(crate) remote_name: Option<Box<str>>,
-    /// Overrides the upstream's style.
+    /// How parameters are sent. Overrides the style of the upstream.
     pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
@@ -88,12 +87,13 @@ impl Entry {
         &self.name
     }
 
-    /// Returns whether calls have side effects, which may be a guess.
+    /// Returns whether calls have side effects. The value may be a guess.
     pub fn safety(&self) -> Safety {
         self.safety
     }
 
-    /// Returns whether calls have side effects and must not be repeated. A guess counts as destructive.
+    /// Returns whether calls have side effects, to decide whether a failed call may be repeated. A guess counts as
+    /// destructive.
     pub(crate) fn call_safety(&self) -> Safety {
         self.call_safety
     }
@@ -151,7 +151,8 @@ impl Catalog {
         &self.prefix
     }
 
-    /// Returns the size of all tools in all formats; equal formats share memory.
+    /// Returns the total size of all tools in all formats. Formats with equal content share memory and are counted
+    /// once.
     pub fn serialised_bytes(&self) -> usize {
         let distinct = self.arenas.chunk_by(Arena::is_same);
         distinct.filter_map(<[Arena]>::first).map(Arena::len).sum()
@@ -190,7 +191,7 @@ impl Catalog {
 
     /// Returns the requirement of a tool.
     pub fn requirement(&self, entry: &Entry) -> &Requirement {
-        // An entry of another catalog may have an unknown index.
+        // An entry of another catalog may have an index that does not exist in this one.
         self.requirements.get(entry.requirement as usize).unwrap_or_else(|| Self::closed())
     }
 
@@ -208,7 +209,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the output schema, if advertised.
+    /// Returns the output schema, if clients see one.
     pub(crate) fn output_schema(&self, entry: &Entry) -> Option<Bytes> {
         Some(self.part(entry, entry.parts.output()?))
     }
@@ -218,7 +219,7 @@ impl Catalog {
         if tool.get(range.clone()).is_some() { tool.slice(range) } else { Bytes::new() }
     }
 
-    /// Returns the tools that `grants` allow. Cached.
+    /// Returns the tools that `grants` allow. The result is cached.
     pub fn listing(&self, grants: &Grants) -> Arc<Listing> {
         if let Some(listing) = grants.listing.get(self.number) {
             return listing;
@@ -229,7 +230,7 @@ impl Catalog {
         listing
     }
 
-    /// Checks each distinct requirement once.
+    /// Computes a listing. Checks each distinct requirement once.
     fn make_listing(&self, grants: &Grants) -> Listing {
         let allowed: Vec<bool> =
             self.requirements.iter().map(|requirement| requirement.allows(grants)).collect();
@@ -239,7 +240,7 @@ impl Catalog {
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
     }
 
-    /// Returns the tools of a listing that their services list for the caller. Cached.
+    /// Returns the tools of a listing that the services also list for the caller. The result is cached.
     pub(crate) fn visible_listing(
         &self,
         granted: &Listing,
@@ -266,7 +267,7 @@ impl Catalog {
         listing.summary.get_or_init(|| summary::summary(self, listing))
     }
 
-    /// Returns a hash of the tools of a listing, equal across catalogs with the same tools.
+    /// Returns a hash of the tools of a listing. Catalogs with the same tools have the same hash.
     pub(crate) fn listing_hash(&self, listing: &Listing) -> u64 {
         *listing.hash.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

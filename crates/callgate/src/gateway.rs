@@ -48,13 +48,13 @@ pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, OpenMethods, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
-/// Maximum time spent waiting for the client's answers that does not count against the time limit.
+/// Maximum time of waiting for the client's answers that is excluded from the time limit of a call.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// Interval between checks whether the method still waits for the client.
+/// Interval between checks that the method is still waiting for the client.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time that is added to the timeout of an upstream, so that the error of the upstream arrives first.
+/// Time added to the timeout of an upstream, so that the upstream's own error arrives first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Error of a request in a batch whose replies are already too large.
@@ -74,10 +74,10 @@ pub struct Gateway {
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Shares>,
-    /// Rate limits of the configuration, which settings override.
+    /// Rate limits of the configuration. Settings override them.
     rate_limits: RateLimits,
     rate_limiter: RateLimiter,
-    /// Incremented when the tools of a caller may have changed.
+    /// Counter that is incremented when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
 
@@ -86,13 +86,13 @@ pub struct Gateway {
 pub struct UpstreamState {
     /// Name of the upstream.
     pub name: Arc<str>,
-    /// Whether it is unreachable and not called for now.
+    /// Whether the upstream is unreachable, so that calls fail without being sent.
     pub is_down: bool,
     /// Statistics of its calls.
     pub counters: Counters,
 }
 
-/// Reference to a tool. Each endpoint accepts one form only.
+/// Reference to a tool. Each endpoint accepts only one of the two forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolRef<'a> {
     /// Id of the method (REST and JSON-RPC).
@@ -186,8 +186,8 @@ impl Gateway {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Replaces the upstreams beside those of [`Self::new`], which take precedence. Calls in progress keep
-    /// theirs.
+    /// Replaces the upstreams that were set before with this function. Upstreams passed to [`Self::new`] take
+    /// precedence. Calls in progress keep the previous upstreams.
     pub fn set_dynamic_upstreams(
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
@@ -213,7 +213,8 @@ impl Gateway {
         });
     }
 
-    /// Adds the token that `token` returns to an authenticated caller, if any upstream needs it.
+    /// Returns the caller with the token that `token` returns, if the caller is authenticated and an upstream needs the
+    /// token.
     pub fn with_token<'a>(
         &self,
         caller: Caller,
@@ -260,7 +261,7 @@ impl Gateway {
         Arc::clone(&self.snapshot.load().catalog)
     }
 
-    /// Replaces the catalog. Requests in progress keep theirs.
+    /// Replaces the catalog. Requests in progress keep the previous one.
     pub fn set_catalog(&self, catalog: Arc<Catalog>) {
         self.change(move |snapshot| snapshot.catalog = Arc::clone(&catalog));
         self.access_changed();
@@ -329,8 +330,8 @@ impl Gateway {
         self.call_timeout
     }
 
-    /// Calls a tool: checks the arguments and calls the upstream within the time limit. Failures are logged
-    /// here, under the id of the call.
+    /// Calls a tool: checks the arguments and calls the upstream within the time limit. Logs failures under the id of
+    /// the call.
     pub(crate) async fn invoke(
         &self,
         tool: &FoundTool,
@@ -447,7 +448,7 @@ impl From<BudgetExceeded> for CallError {
     }
 }
 
-/// Runs a call with a time limit, which excludes the time that the method waits for the client.
+/// Runs a call with a time limit. Time in which the method waits for the client does not count.
 pub(crate) async fn with_time_limit<T>(
     limit: Duration,
     client: &Client,
@@ -471,7 +472,7 @@ pub(crate) async fn with_time_limit<T>(
             let took = started.elapsed();
             return Err(CallError::failed(format!("no answer within {took:?}")));
         }
-        // The limit moves while the method waits for the client.
+        // The deadline moves while the method waits for the client.
         let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };
         if let Ok(result) = tokio::time::timeout(left, running.as_mut()).await {
             return result;

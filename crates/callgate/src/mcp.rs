@@ -1,8 +1,8 @@
 //! The Model Context Protocol in all its revisions, without I/O.
 //!
-//! A transport passes each message to [`Mcp::handle`]. `parse` determines its era and checks it, `dispatch` finds the
-//! method. The result is a message, a [`RunningCall`] that the transport polls, or a [`NotificationStream`]. The
-//! transports are [`http`](crate::http) and [`stdio`](crate::stdio).
+//! A transport passes each message to [`Mcp::handle`]. `parse` determines the era of the message and checks it;
+//! `dispatch` finds the method. The result is a message, a [`RunningCall`] that the transport polls, or a
+//! [`NotificationStream`]. The transports are [`http`](crate::http) and [`stdio`](crate::stdio).
 
 pub(crate) mod parse;
 pub(crate) mod reply;
@@ -86,12 +86,12 @@ pub struct Mcp {
     closing: watch::Sender<bool>,
 }
 
-/// Features of a server beside tools.
+/// Features of a server other than tools.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     /// Prompts.
     pub prompts: Option<Arc<dyn Prompts>>,
-    /// Resources. The caller's tools are always a resource.
+    /// Resources. The caller's tools are always offered as a resource, too.
     pub resources: Option<Arc<dyn Resources>>,
     /// Completion of arguments.
     pub completion: Option<Arc<dyn Complete>>,
@@ -101,7 +101,7 @@ pub struct Services {
     pub event_store: Option<Arc<dyn EventStore>>,
 }
 
-/// A message from a client, with its transport's context.
+/// A message from a client, with the context of its transport.
 #[derive(Clone, Copy)]
 pub struct Inbound<'a> {
     /// The kind of message.
@@ -114,9 +114,9 @@ pub struct Inbound<'a> {
     pub connection: Option<&'a Arc<Connection>>,
     /// The authenticated caller.
     pub caller: &'a Caller,
-    /// Identifies the caller again, for streams.
+    /// Identifies the caller again while a stream is open.
     pub identify: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
-    /// Whether the client reads messages before the reply.
+    /// Whether the client can read messages that are sent before the reply.
     pub accepts_events: bool,
 }
 
@@ -159,7 +159,7 @@ pub enum BatchPart {
     Call(RunningCall),
 }
 
-/// Collects the responses of a batch. Its calls run concurrently: each future is passed to `spawn`.
+/// Collects the responses of a batch. The calls of the batch run concurrently: each future is passed to `spawn`.
 ///
 /// Returns `None` if all calls were cancelled.
 pub fn answer_batch(
@@ -186,12 +186,12 @@ pub fn answer_batch(
 }
 
 impl Mcp {
-    /// Serves the tools of a gateway.
+    /// Creates a server for the tools of a gateway.
     pub fn new(gateway: Arc<Gateway>, sessions: Sessions) -> Self {
         Self::with_services(gateway, sessions, Services::default())
     }
 
-    /// Serves the tools of a gateway, and other features.
+    /// Creates a server for the tools of a gateway and for other features.
     pub fn with_services(gateway: Arc<Gateway>, sessions: Sessions, services: Services) -> Self {
         let events = EventBus::default();
         let store = services.tasks.clone();
@@ -225,7 +225,7 @@ impl Mcp {
     }
 
     fn announce(&self, change: Change) {
-        // Fails if there are no open streams.
+        // Sending fails if there are no open streams, which is not an error.
         let _ = self.events.changes.send(change);
     }
 
@@ -239,8 +239,8 @@ impl Mcp {
         &self.sessions
     }
 
-    /// Applies a change of a session that another server, or an earlier process, stored. If it ended the session,
-    /// its calls and streams on this server end too.
+    /// Applies a change of a session that another server, or an earlier process, stored. If the change ended the
+    /// session, ends its calls and streams on this server.
     pub fn apply_change(&self, change: SessionChange) {
         let (nonce, has_ended) = (change.nonce, change.state.ended);
         self.sessions.apply_change(change);
@@ -282,7 +282,7 @@ impl Mcp {
         self.route(&Inbound { caller, ..*inbound }, route).await
     }
 
-    /// Counts a message against the budget until it is sent.
+    /// Reserves memory for a message in the budget until the message is sent.
     fn reserved(
         &self,
         caller: &Caller,

@@ -29,8 +29,8 @@ pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 /// Default time limit of a call.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum size of a value that is read or checked on the current thread, in bytes. Most take far less than a
-/// millisecond. Larger ones are processed on a blocking thread.
+/// Maximum size of a value that is parsed or checked on the current thread, in bytes. This takes far less than a
+/// millisecond for most values. Larger values are processed on a blocking thread.
 pub(crate) const MAX_INLINE: usize = 8 * 1024;
 
 /// A boxed future, for object-safe traits.
@@ -40,19 +40,19 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Access and arguments are already checked. The future is dropped when the caller disconnects.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// Returns how parameters are sent, if that is configured. [`crate::model::Method::param_style`] overrides it,
-    /// except for [`ParamStyle::Either`]. By default, they are sent by name.
+    /// Returns how parameters are sent, if this is configured. [`crate::model::Method::param_style`] overrides it,
+    /// unless it is [`ParamStyle::Either`]. If neither is set, parameters are sent by name.
     fn param_style(&self) -> Option<ParamStyle> {
         None
     }
 
-    /// Returns `true` if `null` means absent for optional parameters that do not allow `null`. Such
-    /// arguments are not sent; otherwise they are rejected.
+    /// Returns `true` if `null` means absent for optional parameters that do not allow `null`. Such arguments are then
+    /// not sent. If it returns `false`, they are rejected.
     fn null_is_absent(&self) -> bool {
         false
     }
 
-    /// Returns the upstream's own time limit, if it enforces one. Otherwise the limit of the
+    /// Returns the upstream's own time limit, if it enforces one. If it returns `None`, the limit of the
     /// [`Gateway`](crate::gateway::Gateway) applies.
     fn time_limit(&self) -> Option<Duration> {
         None
@@ -63,12 +63,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Returns `true` if the upstream is unreachable and not called for now.
+    /// Returns `true` if the upstream is unreachable, so that calls fail without being sent.
     fn is_down(&self) -> bool {
         false
     }
 
-    /// Returns `true` if the upstream needs the tokens of callers. Otherwise tokens are not kept.
+    /// Returns `true` if the upstream needs the tokens of callers. If no upstream does, tokens are not kept.
     fn wants_token(&self) -> bool {
         false
     }
@@ -78,17 +78,17 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns `true` if its methods use [`Call::client`].
+    /// Returns `true` if the methods of the upstream use [`Call::client`].
     fn uses_client(&self) -> bool {
         true
     }
 
-    /// Returns statistics of its calls, if it counts them.
+    /// Returns statistics of the upstream's calls, if it counts them.
     fn counters(&self) -> Option<Counters> {
         None
     }
 
-    /// Returns the lister of methods per caller, if callers may see only listed methods.
+    /// Returns the lister of methods per caller, if callers may see only methods that the service lists for them.
     fn method_lister(&self) -> Option<&dyn MethodLister> {
         None
     }
@@ -140,7 +140,7 @@ pub struct Call<'a> {
     pub id: &'a str,
     /// Id of the method.
     pub method: &'a str,
-    /// Name of the method at its service: its id unless [`crate::model::Method::remote_name`] is set.
+    /// Name of the method at its service. This is the id, unless [`crate::model::Method::remote_name`] is set.
     pub remote_name: &'a str,
     /// Parameters, by name or by position.
     pub params: &'a RawValue,
@@ -150,6 +150,6 @@ pub struct Call<'a> {
     pub caller: &'a Caller,
     /// The client, for notifications and questions.
     pub client: &'a Client,
-    /// Memory reservation for the result. Large results should be reserved while they are read.
+    /// Memory reservation for the result. An upstream should extend it while it reads a large result.
     pub reservation: &'a BudgetReservation,
 }

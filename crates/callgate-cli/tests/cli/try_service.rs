@@ -302,7 +302,7 @@ fn basic_is_kept_in_what_an_import_suggests_and_in_upstreams() {
     let server = dir.serve(&[]);
     let reply = server.invoke("", "item.get", &json!({"params": []})).json();
     let message = reply["error"]["message"].as_str().unwrap();
-    assert!(message.contains("Its response is in Callgate's log."), "{message}");
+    assert!(message.contains("The service's response is in Callgate's log."), "{message}");
     let denied = ["upstream", "set", "other", &format!("url={url}"), "--basic", "ada"];
     let denied = dir.run(&[&denied[..], &["--password-env", "HOME"]].concat());
     assert!(denied.stderr().contains("does not allow the variable `HOME`"), "{}", denied.stderr());

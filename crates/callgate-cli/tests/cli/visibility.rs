@@ -128,12 +128,11 @@ fn a_method_is_shown_with_the_decision_of_the_service() {
     }
     insta::assert_debug_snapshot!(decisions);
     let shown = dir.ok(&["method", "show", "probe.adminOnly", "--user", "bob"]);
-    assert!(shown.contains("bob: denied: the service `drupal` does not list it for `bob`"));
+    assert!(shown.contains("bob: denied: the service `drupal` does not list the method for `bob`"));
     let call = |user: &str| dir.run(&["call", "probe.adminOnly", "{}", "--user", user]);
     assert!(call("ada").stdout().contains("ada"));
     let (_, told) = call("bob").failure();
-    let reason =
-        "bob may not call `probe.adminOnly`: the service `drupal` does not list it for them";
+    let reason = "bob may not call `probe.adminOnly`: the service `drupal` does not list the method for them";
     assert!(told.contains(reason), "{told}");
 }
 

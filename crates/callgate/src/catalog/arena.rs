@@ -1,12 +1,12 @@
-//! The bytes of all tools in one format, in the catalog's order, each followed by a comma. Adjacent tools
-//! are one slice.
+//! The bytes of all tools in one format, in the catalog's order. Each tool is followed by a comma, so that adjacent
+//! tools are one slice.
 
 use bytes::Bytes;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arena {
     bytes: Bytes,
-    /// Start of each tool, and the end of the last.
+    /// Start of each tool, and at the end the total length.
     starts: Box<[usize]>,
 }
 
@@ -15,7 +15,7 @@ impl Arena {
         self.bytes.len()
     }
 
-    /// Returns `true` if both share memory.
+    /// Returns `true` if both arenas share memory.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.bytes.as_ptr() == other.bytes.as_ptr()
     }
@@ -65,7 +65,7 @@ impl ArenaBuilder {
         self.starts.push(self.bytes.len());
     }
 
-    /// Returns the arena, or a copy of `previous` if both have the same content.
+    /// Returns the arena. If `previous` has the same content, shares its memory.
     pub(super) fn finish(mut self, previous: Option<&Arena>) -> Arena {
         if let Some(previous) = previous.filter(|previous| previous.bytes == self.bytes) {
             return previous.clone();

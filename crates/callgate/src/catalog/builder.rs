@@ -21,8 +21,8 @@ use crate::model::types::Types;
 /// Number of the next catalog.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// Maximum length of a tool name without a warning: some clients drop all tools if server and tool name
-/// together exceed 60 characters.
+/// Length of a tool name above which a warning is reported. Some clients drop all tools if the server name and a tool
+/// name together exceed 60 characters.
 const LONG_NAME: usize = 60;
 
 /// Builds a catalog from methods.
@@ -33,7 +33,7 @@ pub struct CatalogBuilder {
     /// Each entry with its tool in the REST format.
     entries: Vec<(Entry, Bytes)>,
     requirements: HashMap<Requirement, u32>,
-    /// Indices of the previous catalog's requirements in this one.
+    /// For each requirement of the previous catalog, its index in this catalog.
     requirement_indices: HashMap<u32, u32>,
     reserved: Vec<String>,
     quarantined: Vec<InvalidMethod>,
@@ -53,13 +53,13 @@ impl CatalogBuilder {
         }
     }
 
-    /// Reserves a tool name, without the prefix, for a method that is not served now.
+    /// Reserves a tool name, without the prefix, for a method that is not served at the moment.
     pub fn reserve_name(&mut self, name: &str) {
         self.reserved.push(name.to_owned());
     }
 
-    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns `true` if it
-    /// was copied. `tool_name` may differ from that of the previous catalog.
+    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns `true` if the method was
+    /// copied. `tool_name` may differ from the name in the previous catalog.
     pub fn reuse(&mut self, id: &str, fingerprint: u64, tool_name: Option<&str>) -> bool {
         let Some(previous) = &self.previous else { return false };
         let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)
@@ -81,7 +81,8 @@ impl CatalogBuilder {
         true
     }
 
-    /// Adds a method. `fingerprint` identifies its source; `findings` are added to those found here.
+    /// Adds a method. `fingerprint` identifies the definition it was made from. `findings` are reported
+    /// together with those that are found here.
     pub fn add(
         &mut self,
         method: Method,
@@ -95,7 +96,7 @@ impl CatalogBuilder {
         };
         let requirement = self.intern(method.requirement);
         let entry = Entry {
-            // Assigned at the end, since names depend on each other.
+            // The name is assigned in `finish`, because names depend on each other.
             name: ToolName::unassigned(),
             id: method.id,
             preferred_name: method.tool_name.map(Into::into),
@@ -130,7 +131,7 @@ impl CatalogBuilder {
 
     /// Sorts the tools, assigns names and returns the catalog.
     pub fn finish(mut self) -> Catalog {
-        // Stable: of two methods with the same id, the first is kept.
+        // The sort is stable: if two methods have the same id, the first one added is kept.
         self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         self.quarantine_duplicates();
         self.assign_names();
@@ -225,7 +226,7 @@ impl CatalogBuilder {
     }
 }
 
-/// Replaces the findings about the name, which may differ from that in the previous catalog.
+/// Replaces the findings about the tool name, because the name may differ from the one in the previous catalog.
 fn with_name_findings(
     prefix: &Prefix,
     id: &str,

@@ -31,7 +31,7 @@ pub struct Listing {
 /// A page of a listing.
 #[derive(Debug)]
 pub struct Page {
-    /// The tools as JSON with commas between, in slices to be sent in order.
+    /// The tools as JSON, separated by commas. The slices are sent in this order.
     pub tools: Vec<Bytes>,
     /// Index of the last tool.
     pub(crate) last: Option<u32>,
@@ -63,7 +63,7 @@ impl Listing {
         self.ordinals.is_empty()
     }
 
-    /// Returns the offset of the first tool after a method id, which need not exist.
+    /// Returns the offset of the first tool after this method id. The method itself need not exist.
     pub(crate) fn position_after(&self, catalog: &Catalog, id: &str) -> usize {
         let is_before = |ordinal: &u32| {
             catalog.entries().get(*ordinal as usize).is_some_and(|entry| entry.id.as_str() <= id)
@@ -71,8 +71,8 @@ impl Listing {
         self.ordinals.partition_point(is_before)
     }
 
-    /// Returns the tools from `offset`, within `limit` but at least one. `catalog` must be the catalog of
-    /// the listing.
+    /// Returns the tools from `offset` that fit into `limit`, but at least one. `catalog` must be the catalog of this
+    /// listing.
     pub(crate) fn page(
         &self,
         catalog: &Catalog,
@@ -96,7 +96,7 @@ impl Listing {
     }
 }
 
-/// Returns the first tools that fit, at least one.
+/// Returns as many of the first tools as fit into the limit, but at least one.
 fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32] {
     let mut bytes = 0;
     let fits = |ordinal: &&u32| {
@@ -107,10 +107,10 @@ fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32
     ordinals.get(..count.max(1)).unwrap_or_default()
 }
 
-/// Listings by the masks on all used sections.
+/// Listings. The key is the masks on all sections that methods require.
 pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
 
-/// Listings restricted by services, by the number of the unrestricted listing and the visible methods.
+/// Listings restricted by services. The key is the number of the unrestricted listing and the visible methods.
 pub(crate) type VisibleListings = Cache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
 
 pub(crate) fn listings() -> Listings {
@@ -131,7 +131,7 @@ where
 {
     let weigh = move |key: &K, value: &V| u32::try_from(size(key, value)).unwrap_or(u32::MAX);
     let cache = Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh);
-    // With the default policy, a full cache may not admit new entries.
+    // With the cache's default policy, a full cache could refuse new entries.
     cache.eviction_policy(EvictionPolicy::lru()).build()
 }
 

@@ -7,7 +7,8 @@ use super::{Catalog, Entry, Listing};
 use crate::access::Section;
 use crate::model::method::Safety;
 
-/// Maximum number of characters of a summary. Some clients pass on only the first 512 of the instructions.
+/// Maximum number of characters of a summary. Some clients pass only the first 512 characters of the instructions to
+/// the model.
 const MAX_CHARACTERS: usize = 380;
 
 /// Describes the tools of a listing: their number, the first words of their ids and their sections.
@@ -31,7 +32,7 @@ pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
     text
 }
 
-/// Appends names with the number of their tools, the most frequent first, while there is room.
+/// Appends as many names as fit, each with the number of its tools. The most frequent names come first.
 fn add(text: &mut String, title: &str, names: impl Iterator<Item = String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {

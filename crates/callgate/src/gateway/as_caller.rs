@@ -1,5 +1,4 @@
-//! The gateway on behalf of one caller, without a transport: for tests, and for code that calls methods
-//! directly.
+//! A view of the gateway for one caller, without a transport. Used for tests, and by code that calls methods directly.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +7,7 @@ use serde_json::value::to_raw_value;
 use super::{CallError, CallRequest, Gateway, NotFound};
 use crate::access::Caller;
 
-/// A [`Gateway`] on behalf of one caller.
+/// A [`Gateway`] that acts for one caller.
 #[derive(Debug)]
 pub struct AsCaller<'a> {
     gateway: &'a Gateway,
@@ -16,9 +15,10 @@ pub struct AsCaller<'a> {
 }
 
 impl Gateway {
-    /// Returns the gateway on behalf of `caller`.
+    /// Returns a view of the gateway for `caller`.
     ///
-    /// If services restrict what callers see, listing needs a [prepared](Gateway::prepare) caller.
+    /// If services restrict which methods callers see, the caller must be [prepared](Gateway::prepare) before tools are
+    /// listed.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         AsCaller { gateway: self, caller }
     }

@@ -12,7 +12,7 @@ use crate::gateway::snapshot::FoundTool;
 use crate::model::method::Safety;
 use crate::upstream::{CallError, CallFailure};
 
-/// Maximum length of a requested id in the log and in the error.
+/// Maximum length of a requested id that is written to the log and to the error.
 const MAX_SHOWN_ID: usize = 255;
 
 impl Gateway {
@@ -48,8 +48,8 @@ impl Gateway {
         CallError::Unauthorized(failure)
     }
 
-    /// Checks access to a tool. A denied tool looks unknown to the caller, also in timing: both cases take the
-    /// same steps, and [`log_denial`] finds the reason on another thread.
+    /// Checks access to a tool. A denied tool cannot be distinguished from an unknown one, not even by timing: both
+    /// cases take the same steps, and [`log_denial`] finds the reason on another thread.
     pub(super) fn authorize<'a>(
         snapshot: &'a Arc<Snapshot>,
         caller: &Caller,
@@ -87,7 +87,7 @@ fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Entry> {
     }
 }
 
-/// Returns the requirement of a tool. An unknown tool is closed to everybody.
+/// Returns the requirement of a tool. The requirement of an unknown tool is one that nobody satisfies.
 fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Entry>) -> &'a Requirement {
     match entry {
         Some(entry) => catalog.requirement(entry),
@@ -109,15 +109,15 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
                 .unwrap_or_else(|| by_grants.to_string())
         }
         (None, Some(entry)) => {
-            format!("denied: over MCP this method is called `{}`", entry.name())
+            format!("denied: over MCP, the tool of this method is named `{}`", entry.name())
         }
         (None, None) => "denied: there is no method with this id or tool name".to_owned(),
     };
     tracing::info!(caller = caller.name(), method, decision, "access denied");
 }
 
-/// Returns `true` if a method requires a login and the caller is anonymous. Over MCP the tool is unknown
-/// instead, since clients would take the error as a request to sign in to the server.
+/// Returns `true` if a method requires a login and the caller is anonymous. Over MCP, such a tool is reported as
+/// unknown instead, because clients would interpret the error as a request to sign in to the server.
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let login = Section::authenticated();

@@ -1,5 +1,4 @@
-//! Checks of large values and with large schemas, which take long: they run on blocking threads and are shared among
-//! callers.
+//! Runs checks of large values or with large schemas on blocking threads. The threads are shared fairly among callers.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -7,13 +6,13 @@ use std::thread::available_parallelism;
 use crate::access::{Caller, Shares};
 use crate::upstream::{CallError, MAX_INLINE};
 
-/// [`MAX_INLINE`] of a request in a batch, since up to 100 are checked one after the other.
+/// Like [`MAX_INLINE`], for a request in a batch, in which up to 100 requests are checked one after the other.
 const MAX_INLINE_IN_BATCH: usize = 512;
 
 /// Maximum size of a schema that is compiled and used without [`BlockingChecks::run`], in bytes.
 const MAX_INLINE_SCHEMA: usize = 64 * 1024;
 
-/// Minimum number of threads, so that there is always one for another caller.
+/// Minimum number of threads. With this number, one caller cannot use all of them.
 const MIN_THREADS: usize = 4;
 
 /// Threads for checks of large values.
@@ -28,13 +27,13 @@ impl Default for BlockingChecks {
 }
 
 impl BlockingChecks {
-    /// Returns `true` if a value of this size is checked without [`Self::run`].
+    /// Returns `true` if a value of this size is checked on the current thread, without [`Self::run`].
     pub(crate) fn is_inline(caller: &Caller, bytes: usize, schema_bytes: usize) -> bool {
         let max = if caller.batch().is_some() { MAX_INLINE_IN_BATCH } else { MAX_INLINE };
         bytes <= max && schema_bytes <= MAX_INLINE_SCHEMA
     }
 
-    /// Runs a check on a blocking thread. Callers that wait for one are served in turn.
+    /// Runs a check on a blocking thread. If no thread is free, waiting callers are served in turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         caller: &Caller,

@@ -13,7 +13,7 @@ pub(super) struct CallIds {
 
 impl Default for CallIds {
     fn default() -> Self {
-        // Without randomness, ids are unique in this process only, which is acceptable for logs.
+        // If no random number is available, ids are unique in this process only, which is acceptable for logs.
         let process = getrandom::u64().unwrap_or_default();
         Self { start: format!("mcp_{process:016x}").into(), count: AtomicU64::new(0) }
     }

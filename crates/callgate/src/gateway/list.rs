@@ -13,10 +13,10 @@ use crate::gateway::openrpc::OpenRpcError;
 use crate::model::method::MethodId;
 use crate::model::tool::{ToolFormat, json};
 
-/// Maximum size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` returns all of them.
+/// Maximum total size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` has no such limit.
 const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Texts of [`Gateway::resource_text`] by the number of the listing. Callers with equal listings share one.
+/// Texts of [`Gateway::resource_text`] by the number of the listing. Callers with equal listings share one text.
 #[derive(Debug)]
 pub(super) struct ResourceTexts(Cache<(u64, ToolFormat), Bytes>);
 
@@ -48,15 +48,15 @@ impl Gateway {
         snapshot.catalog.summary(&Self::listing(&snapshot, caller)).to_owned()
     }
 
-    /// Returns up to `size` of the caller's tools from `offset`. See [`prepare`](Self::prepare).
+    /// Returns up to `size` of the caller's tools, starting at `offset`. The caller must be [prepared](Self::prepare).
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
         let snapshot = self.snapshot.load();
         let limit = PageLimit { tools: size, bytes: usize::MAX };
         Self::listing(&snapshot, caller).page(&snapshot.catalog, ToolFormat::Rest, offset, limit)
     }
 
-    /// Returns a page of the caller's tools in the format of a revision, after the method `after`, and the
-    /// last method if there are more.
+    /// Returns a page of the caller's tools in the format of a revision, beginning after the method `after`. If there
+    /// are more pages, also returns the last method of this page.
     pub(crate) fn list_after(
         &self,
         caller: &Caller,
@@ -72,7 +72,7 @@ impl Gateway {
         (page.tools, last.map(|entry| entry.id().clone()))
     }
 
-    /// Returns a JSON string that contains the caller's tools as JSON, up to 4 MiB of them.
+    /// Returns a JSON string whose text is the JSON of the caller's tools, up to 4 MiB.
     pub(crate) fn resource_text(&self, caller: &Caller, format: ToolFormat) -> Bytes {
         let snapshot = self.snapshot.load();
         let listing = Self::listing(&snapshot, caller);
@@ -92,14 +92,14 @@ impl Gateway {
         text
     }
 
-    /// Returns a tool as JSON. See [`prepare`](Self::prepare).
+    /// Returns a tool as JSON. The caller must be [prepared](Self::prepare).
     pub fn describe(&self, caller: &Caller, id: &str) -> Result<Bytes, NotFound> {
         let snapshot = self.snapshot.load();
         let entry = Self::authorize(&snapshot, caller, ToolRef::Id(id))?;
         Ok(snapshot.catalog.tool(entry))
     }
 
-    /// Returns the caller's methods as an OpenRPC document. See [`prepare`](Self::prepare).
+    /// Returns the caller's methods as an OpenRPC document. The caller must be [prepared](Self::prepare).
     pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
         let snapshot = self.snapshot.load_full();
         let listing = Self::listing(&snapshot, caller);

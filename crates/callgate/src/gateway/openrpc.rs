@@ -1,6 +1,6 @@
-//! OpenRPC documents of callers' methods.
+//! OpenRPC documents that describe the methods of a caller.
 //!
-//! A document is generated from the serialized tools, one at a time. Definitions in their schemas move to
+//! A document is generated from the serialized tools, one tool at a time. The definitions in their schemas move to
 //! `components.schemas`, see [`Components`].
 
 mod components;
@@ -48,10 +48,10 @@ pub enum OpenRpcError {
     TooLarge(usize),
 }
 
-/// Documents by settings and listing. Callers with equal listings share one document.
+/// Documents by settings and listing. Callers with equal listings share a document.
 #[derive(Debug)]
 pub(crate) struct DocumentCache {
-    /// The value keeps the listing alive, whose address is part of the key.
+    /// The listing in the value is kept alive, because its address is part of the key.
     cache: Cache<(usize, Arc<Settings>), (Arc<Listing>, Bytes)>,
 }
 
@@ -177,14 +177,14 @@ pub struct ContentDescriptor<'a> {
     pub schema: Value,
 }
 
-/// Returns `true` if items of a list are separate parameters by position, which a document cannot state.
+/// Returns `true` if the items of a list are sent as separate positional parameters. An OpenRPC document cannot express
+/// this.
 fn is_variadic(entry: &Entry) -> bool {
     let mut parts = entry.own_check.iter().flat_map(|check| check.windows(REST_PARAM.len()));
     parts.any(|part| part == REST_PARAM.as_bytes())
 }
 
-/// Appends a tool as a method object. A guessed safety is left out, because readers would take it as
-/// declared.
+/// Appends a tool as a method object. Omits a guessed safety, because readers would take it for a declared one.
 fn write_method(
     tool: &[u8],
     entry: Option<&Entry>,
@@ -194,14 +194,14 @@ fn write_method(
     let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
-    // A schema that is too deep to parse accepts no call either.
+    // A schema that is nested too deeply to be parsed accepts no call either.
     let source = |part: &str, schema: &RawValue| {
         let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
         SourceSchema::new(format!("{}.{part}", tool.name), schema)
     };
     let input = source("params", tool.input_schema);
     let mut params = components.params(&input);
-    // OpenRPC wants required parameters first, but positions count in the order of the signature.
+    // OpenRPC requires that required parameters come first, but positions follow the order of the signature.
     let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
     params.sort_by_key(|param| param.required == Some(false));
     let is_variadic = entry.is_some_and(is_variadic);
@@ -233,14 +233,14 @@ fn without_safety(annotations: &RawValue) -> Cow<'_, RawValue> {
     serde_json::value::to_raw_value(&members).map_or(Cow::Borrowed(annotations), Cow::Owned)
 }
 
-/// Returns the first paragraph in one line, and whether there are more.
+/// Returns the first paragraph as one line, and whether the description has more paragraphs.
 fn summary(description: &str) -> (String, bool) {
     let mut lines = description.trim().lines().map(str::trim);
     let first: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
     (first.join(" "), lines.next().is_some())
 }
 
-/// Returns the schema that accepts everything.
+/// Returns a schema that accepts every value.
 fn anything() -> Value {
     Value::Object(serde_json::Map::new())
 }

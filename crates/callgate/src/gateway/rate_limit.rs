@@ -4,7 +4,7 @@ use super::Gateway;
 use crate::access::{Caller, RateLimited, RateLimits};
 
 impl Gateway {
-    /// Sets the rate limits, which [settings](super::Settings::limits) override.
+    /// Sets the rate limits of the configuration. [Settings](super::Settings::limits) override them.
     #[must_use]
     pub fn rate_limits(mut self, limits: RateLimits) -> Self {
         self.rate_limits = limits;
@@ -12,15 +12,15 @@ impl Gateway {
         self
     }
 
-    /// Counts a request of the caller. Every message that a transport receives is counted here once. Of a
-    /// batch, each message is counted. Limits of single tools are counted when a tool is called, after its
-    /// access is decided.
+    /// Counts a request of the caller. This function counts every message that a transport receives exactly once,
+    /// including each message of a batch. Limits of single tools are counted later, when a tool is called and access is
+    /// allowed.
     pub(crate) fn count_request(&self, caller: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
     }
 
-    /// Counts a request with an invalid credential for the address of its client. It does not count against the
-    /// limit of all callers, because clients without a valid credential could otherwise use it up.
+    /// Counts a request with an invalid credential against the limit of the client's address. It does not count against
+    /// the limit of all callers, because clients without a valid credential could otherwise use up that limit.
     #[cfg(feature = "http")]
     pub(crate) fn count_unauthenticated(&self, client: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.of_caller(&self.snapshot.load().limits, client.principal())
@@ -31,7 +31,7 @@ impl Gateway {
         self.rate_limiter.refused()
     }
 
-    /// Sets the number of servers that share the rate limits. Each server uses its share of them.
+    /// Sets the number of servers that share the rate limits. Each server uses an equal part of them.
     pub fn share_rate_limits(&self, servers: u32) {
         self.rate_limiter.set_servers(servers);
     }

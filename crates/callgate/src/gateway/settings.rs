@@ -1,4 +1,4 @@
-//! Settings that are stored in the database.
+//! Settings that are stored in the registry.
 
 use std::str::FromStr;
 
@@ -17,22 +17,23 @@ pub struct Settings {
     pub server_name: String,
     /// `mcp_server_version`
     pub server_version: String,
-    /// `mcp_instructions`: text about the server for models; if empty, a summary of the caller's tools.
+    /// `mcp_instructions`: text about the server for models. If it is empty, models get a summary of the caller's
+    /// tools.
     pub instructions: String,
     /// `mcp_tools_prefix`
     pub tools_prefix: Prefix,
     /// `mcp_page_size`: maximum number of tools per page over MCP.
     pub page_size: u32,
-    /// `mcp_list_ttl_ms`: how long clients may cache lists, in milliseconds.
+    /// `mcp_list_ttl_ms`: time for which clients may cache lists, in milliseconds.
     pub list_ttl_ms: u32,
-    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits; an empty value means the
-    /// limit of the configuration.
+    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits. If a value is empty, the limit of the
+    /// configuration applies.
     pub limits: RateLimits,
-    /// `open_methods`: what happens to rows without a section; `None` means as configured.
+    /// `open_methods`: whether methods that name no section may be called. If it is `None`, the configuration decides.
     pub open_methods: Option<OpenMethods>,
 }
 
-/// What happens to methods of the registry that name no section.
+/// Whether methods of the registry that name no section may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpenMethods {
     /// Every caller may call them.
@@ -73,7 +74,7 @@ pub enum SettingError {
     #[error("there is no setting `{0}`; expected one of {keys}", keys = KEYS.join(", "))]
     Unknown(String),
     /// The value is invalid.
-    #[error("`{value}` is not a value for `{key}`; expected {expected}")]
+    #[error("`{value}` is not a valid value for `{key}`; expected {expected}")]
     Value {
         /// The key.
         key: String,
@@ -148,7 +149,11 @@ impl Settings {
                     "" => None,
                     "allow" => Some(OpenMethods::Allow),
                     "refuse" => Some(OpenMethods::Refuse),
-                    _ => return Err(refused("`allow` or `refuse`; empty for the configuration's")),
+                    _ => {
+                        return Err(refused(
+                            "`allow` or `refuse`, or an empty value to use the configuration",
+                        ));
+                    }
                 };
             }
             _ => return Err(SettingError::Unknown(key.to_owned())),
@@ -179,11 +184,11 @@ impl Settings {
 const MAX_INSTRUCTIONS: usize = 4000;
 
 /// Expected value of a rate limit.
-const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`; empty for the one of the configuration";
+const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`, or an empty value to use the configuration";
 
 /// Expected value of the rate limits of tools.
-const TOOL_RATES: &str = "methods with rates, such as `mail.send 10/min per caller, report.* 2/s`, or `none`; \
-     empty for those of the configuration";
+const TOOL_RATES: &str = "methods with rates, such as `mail.send 10/min per caller, report.* 2/s`, or `none`, \
+     or an empty value to use the configuration";
 
 fn limit<T: FromStr<Err = RateError>>(value: &str) -> Result<Option<T>, RateError> {
     if value.is_empty() { Ok(None) } else { value.parse().map(Some) }

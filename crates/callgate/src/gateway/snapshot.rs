@@ -1,4 +1,4 @@
-//! The data that requests are served from, replaced as a whole.
+//! The data with which requests are served. It is replaced as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;
 pub(crate) struct Snapshot {
     pub(super) catalog: Arc<Catalog>,
     pub(super) settings: Arc<Settings>,
-    /// Rate limits of the settings and the configuration.
+    /// Rate limits that apply, from the settings and the configuration.
     pub(super) limits: ActiveLimits,
     pub(super) upstreams: Arc<UpstreamMap>,
-    /// Upstreams that restrict what callers see.
+    /// Upstreams that restrict which methods callers see.
     pub(crate) visibility: Arc<Visibility>,
     /// Whether an upstream needs the tokens of callers.
     pub(super) wants_tokens: bool,
 }
 
-/// A tool that a caller may use, with the snapshot it was found in.
+/// A tool that a caller may use, with the snapshot in which it was found.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundTool {
     pub(super) snapshot: Arc<Snapshot>,
@@ -38,7 +38,7 @@ impl FoundTool {
         &self.snapshot.catalog
     }
 
-    /// Always `Some`, since the tool was found in this catalog.
+    /// Returns the tool's entry. It is always `Some`, because the tool was found in this catalog.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         self.catalog().entries().get(self.ordinal as usize)
     }
@@ -47,13 +47,13 @@ impl FoundTool {
         self.snapshot.upstreams.get(entry.upstream()).map(AsRef::as_ref)
     }
 
-    /// Returns `true` if the method may notify or ask its client.
+    /// Returns `true` if the method may send notifications or questions to its client.
     pub(crate) fn uses_client(&self) -> bool {
         let upstream = self.entry().and_then(|entry| self.upstream(entry));
         upstream.is_some_and(Upstream::uses_client)
     }
 
-    /// Returns `true` if results of the method are not checked against its output schema.
+    /// Returns `true` if the method's results are not checked against its output schema.
     pub(crate) fn trusts_results(&self) -> bool {
         let upstream = self.entry().and_then(|entry| self.upstream(entry));
         upstream.is_some_and(Upstream::trusts_results)

@@ -1,8 +1,8 @@
-//! Restricts what callers see to the methods that services list for them.
+//! Restricts the methods that callers see to those that services list for them.
 //!
-//! For each upstream with a [`MethodLister`](crate::upstream::MethodLister), the gateway requests the list of
-//! methods per caller in the background and caches it ([`MethodListCache`]). A caller sees the methods that
-//! both the grants and the list allow. Methods are hidden while the list is unknown.
+//! For each upstream with a [`MethodLister`](crate::upstream::MethodLister), the gateway requests the list of methods
+//! per caller in the background and caches it ([`MethodListCache`]). A caller sees a method only if both the grants and
+//! the list allow it. While the list is unknown, all methods of the upstream are hidden.
 
 mod method_list_cache;
 #[cfg(test)]
@@ -29,13 +29,13 @@ pub(crate) const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Effect of a call's error on the visibility of the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// The method is not available to the caller, and is hidden at once.
+    /// The method is not available to the caller. It is hidden at once.
     Certain,
-    /// The method may not be available, so the list is requested again.
+    /// The method may not be available to the caller. The list is requested again.
     Possible,
 }
 
-/// The method lists of all services that restrict what callers see.
+/// The method lists of all services that restrict which methods callers see.
 #[derive(Debug, Default)]
 pub(crate) struct Visibility {
     /// Sorted by name.
@@ -59,7 +59,7 @@ impl Visibility {
         Self { services: upstreams.iter().filter_map(cache).collect() }
     }
 
-    /// Returns `true` if any service restricts what callers see.
+    /// Returns `true` if any service restricts which methods callers see.
     pub(crate) fn is_enabled(&self) -> bool {
         !self.services.is_empty()
     }
@@ -75,7 +75,7 @@ impl Visibility {
         }
     }
 
-    /// Returns the methods that a prepared caller may see; `None` if no service restricts them.
+    /// Returns the methods that a prepared caller may see, or `None` if no service restricts them.
     pub(crate) fn visible(&self, caller: &Caller) -> Option<Arc<VisibleMethods>> {
         if !self.is_enabled() {
             return None;
@@ -89,15 +89,17 @@ impl Visibility {
         Some(Arc::new(VisibleMethods::new(names.map(|name| (Arc::clone(name), list(name))))))
     }
 
-    /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
+    /// Checks that the upstream lists a method for the caller. The error is the reason, for the log.
     pub(crate) fn check(&self, caller: &Caller, entry: &Entry) -> Result<(), String> {
         let Some(visible) = self.visible(caller) else { return Ok(()) };
         let (name, upstream) = (caller.name(), entry.upstream());
         match visible.of(upstream) {
-            Some(None) => Err(format!("denied: no list of methods from `{upstream}` for `{name}`")),
-            Some(Some(methods)) if !methods.contains(entry.remote_name()) => {
-                Err(format!("denied: the service `{upstream}` does not list it for `{name}`"))
-            }
+            Some(None) => Err(format!(
+                "denied: the service `{upstream}` returned no list of methods for `{name}`"
+            )),
+            Some(Some(methods)) if !methods.contains(entry.remote_name()) => Err(format!(
+                "denied: the service `{upstream}` does not list the method for `{name}`"
+            )),
             _ => Ok(()),
         }
     }
@@ -106,7 +108,7 @@ impl Visibility {
         self.services.iter().find(|service| *service.name == *name)
     }
 
-    /// Hides a method from the caller if the error of a call says that the service denied it.
+    /// Hides a method from the caller if the error of a call shows that the service denied it.
     pub(crate) async fn note_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
         if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
             service.note_denial(caller, entry.remote_name(), denial).await;
@@ -123,25 +125,25 @@ fn denial(error: &CallError) -> Option<Denial> {
     match error {
         CallError::Denied { .. } | CallError::Gone(..) => Some(Denial::Certain),
         CallError::Rpc(error) if error.code == METHOD_NOT_FOUND => Some(Denial::Certain),
-        // The cause may be a scope of the credential, or the arguments.
+        // The cause may also be a missing scope of the credential, or the arguments.
         CallError::Forbidden(..) => Some(Denial::Possible),
         _ => None,
     }
 }
 
 impl Gateway {
-    /// Looks up what services list for the caller, for one request. Waits up to two seconds for services
-    /// whose list is unknown.
+    /// Looks up which methods services list for the caller, for one request. Waits up to two seconds for lists that are
+    /// unknown.
     ///
-    /// For unprepared callers, [`list`](Self::list), [`describe`](Self::describe) and
-    /// [`open_rpc`](Self::open_rpc) hide all methods of services that restrict what callers see;
-    /// [`call`](Self::call) prepares the caller itself. Without such services, this does nothing.
+    /// For callers that are not prepared, [`list`](Self::list), [`describe`](Self::describe) and
+    /// [`open_rpc`](Self::open_rpc) hide all methods of services that restrict which methods callers see.
+    /// [`call`](Self::call) prepares the caller itself. If there are no such services, this function does nothing.
     pub async fn prepare(&self, mut caller: Caller) -> Caller {
         self.refresh_visible(&mut caller, FIRST_LIST_TIMEOUT).await;
         caller
     }
 
-    /// Like [`Self::prepare`], without waiting, for subscribers that are notified of changes.
+    /// Like [`Self::prepare`], but does not wait. Used for subscribers, which are notified of changes later.
     pub(crate) async fn prepare_at_once(&self, mut caller: Caller) -> Caller {
         self.refresh_visible(&mut caller, Duration::ZERO).await;
         caller
@@ -154,7 +156,7 @@ impl Gateway {
         }
     }
 
-    /// Returns `true` if any service restricts what callers see.
+    /// Returns `true` if any service restricts which methods callers see.
     pub(crate) fn has_visibility(&self) -> bool {
         self.snapshot.load().visibility.is_enabled()
     }

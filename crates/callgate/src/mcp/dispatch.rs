@@ -33,7 +33,7 @@ impl Mcp {
         }
     }
 
-    /// Answers a modern request, whose `_meta` states revision and capabilities.
+    /// Answers a modern request. Its `_meta` contains the revision and the capabilities.
     async fn modern(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
@@ -51,7 +51,7 @@ impl Mcp {
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
         let reply = RequestContext { mcp: self, inbound, request, negotiated }.reply().await?;
-        // An unknown method is reported before an invalid log level. Nothing has run yet.
+        // Checked here so that an unknown method is reported before an invalid log level. Nothing has run yet.
         log_level?;
         Ok(reply)
     }

@@ -1,4 +1,4 @@
-//! Reads a message: the JSON-RPC envelope, the HTTP headers that repeat it, and its protocol era.
+//! Reads a message: the JSON-RPC envelope, the HTTP headers that repeat parts of it, and the protocol era.
 
 pub(crate) mod envelope;
 pub(crate) mod headers;

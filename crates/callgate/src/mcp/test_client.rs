@@ -16,8 +16,8 @@ type Answer<'a> = Box<dyn Fn(&Value) -> Value + Send + Sync + 'a>;
 
 /// An MCP client in the same process, for tests. It speaks the newest revision.
 ///
-/// Each function returns the result as a client gets it, or the error of the protocol. A tool that fails has a result
-/// with `isError`.
+/// Each function returns the result that a client would get, or the protocol's error. If a tool fails, the result has
+/// `isError`.
 ///
 /// ```
 /// use callgate::ask::Elicited;
@@ -66,8 +66,8 @@ impl<'a> TestClient<'a> {
         Self { mcp, caller, answer: None }
     }
 
-    /// Answers questions, given as `{"method": "elicitation/create", "params": {…}}`. Without it, the client has no
-    /// capabilities.
+    /// Sets the function that answers questions. A question has the form `{"method": "elicitation/create", "params":
+    /// {…}}`. Without this function, the client declares no capabilities.
     #[must_use]
     pub fn answering<A: Into<Value>>(
         mut self,
@@ -77,7 +77,7 @@ impl<'a> TestClient<'a> {
         self
     }
 
-    /// Calls a tool, by the id of its method or by its name.
+    /// Calls a tool by the id of its method or by the tool name.
     pub async fn call(&self, tool: &str, arguments: impl Serialize) -> Result<Value, RpcError> {
         let catalog = self.mcp.gateway.catalog();
         let name = catalog.by_id(tool).map_or(tool, |entry| entry.name().as_str());
@@ -118,7 +118,7 @@ impl<'a> TestClient<'a> {
         }
     }
 
-    /// Sends a request, and sends it again with answers as long as the server asks.
+    /// Sends a request. While the server asks questions, sends the request again with the answers.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let mut params = match params {
             Value::Object(params) => params,
@@ -173,7 +173,12 @@ impl<'a> TestClient<'a> {
                 Some(reply) => reply.message,
                 None => return Err(RpcError::new(INTERNAL_ERROR, "the call was cancelled")),
             },
-            Ok(_) => return Err(RpcError::new(INTERNAL_ERROR, "this method has no single result")),
+            Ok(_) => {
+                return Err(RpcError::new(
+                    INTERNAL_ERROR,
+                    "this method does not return a single result",
+                ));
+            }
             Err(error) => error.message(),
         };
         message.outcome()

@@ -78,16 +78,16 @@ const TOO_MANY_CONNECTIONS: &str = "this server has too many connections; try ag
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct HttpOptions {
-    /// Whether all endpoints but health and discovery require a credential.
+    /// Whether all endpoints except health and discovery require a credential.
     pub require_auth: bool,
-    /// Maximum size of a request body.
+    /// Maximum size of a request body, in bytes.
     pub max_body_bytes: usize,
     /// Maximum time to receive a request body.
     pub body_timeout: Duration,
-    /// Accepted `Host` names in addition to `localhost` and IP addresses; `*` accepts any.
+    /// Accepted `Host` names, in addition to `localhost` and IP addresses. `*` accepts any name.
     pub allowed_hosts: Vec<String>,
-    /// Accepted `Origin`s, such as `https://example.com`, in addition to this machine and the server itself; `*`
-    /// accepts any.
+    /// Accepted `Origin` values, such as `https://example.com`, in addition to this machine and the server itself. `*`
+    /// accepts any origin.
     pub allowed_origins: Vec<String>,
     /// Whether `GET /mcp?rawRequest=…` is available, for read-only tools.
     pub raw_request: bool,
@@ -95,9 +95,10 @@ pub struct HttpOptions {
     pub mcp_at_root: bool,
     /// The endpoints of the service.
     pub endpoints: EndpointSet,
-    /// Whether `GET /metrics` is available. With [`require_auth`](Self::require_auth) it requires a credential.
+    /// Whether `GET /metrics` is available. With [`require_auth`](Self::require_auth), it requires a credential.
     pub metrics: bool,
-    /// Addresses of trusted proxies. Only their header is used as the address of the client.
+    /// Addresses of trusted proxies. The address of the client is read from a header only if such a proxy sent the
+    /// request.
     pub trusted_proxies: Vec<IpNet>,
     /// The header that the trusted proxies set.
     pub forwarded_header: ForwardedHeader,
@@ -105,7 +106,7 @@ pub struct HttpOptions {
     pub max_requests: usize,
     /// Maximum number of open notification streams.
     pub max_streams: usize,
-    /// Maximum number of running legacy calls, which continue when their clients disconnect.
+    /// Maximum number of running legacy calls. These calls continue when their clients disconnect.
     pub max_legacy_calls: usize,
 }
 
@@ -141,7 +142,7 @@ struct AppState {
     requests: Arc<Shares>,
     streams: Arc<Shares>,
     legacy_calls: Arc<Shares>,
-    /// Limits the number of bodies of refused requests that are read or discarded at once.
+    /// Limits the number of bodies of refused requests that are read or discarded at the same time.
     refused_bodies: Arc<Shares>,
     /// Limits the number of requests whose credentials are being looked up.
     lookups: Arc<Shares>,
@@ -174,8 +175,8 @@ impl AppState {
     }
 }
 
-/// Returns the routes of MCP, JSON-RPC, REST and discovery, to be merged into an axum router: `/mcp`, `/jsonrpc`,
-/// `/mcp/tools/…` and `/.well-known/mcp.json`.
+/// Returns a router for MCP, JSON-RPC, REST and discovery, to be merged into an axum router. Its routes are `/mcp`,
+/// `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`.
 pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
     let state = AppState::new(mcp, authenticate, Readiness::default(), options);
     let options = &state.options;
@@ -202,7 +203,7 @@ fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
 
-/// Returns all endpoints as one service, which answers other paths with 404.
+/// Returns all endpoints as one service. The service answers unknown paths with 404.
 pub fn service(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
@@ -216,7 +217,7 @@ pub fn service(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     Accepted,
-    /// Only the endpoints that need no caller are served.
+    /// The connection is above the limit. Only endpoints that need no caller are served on it.
     Refused,
 }
 
@@ -231,7 +232,7 @@ async fn respond(
     let mut body = RequestBody::new(body, &parts.headers);
     let endpoint = Endpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
-        // Probes use arbitrary host names, and the replies contain nothing secret.
+        // Probes use arbitrary host names, and the replies contain no secrets.
         Endpoint::Healthz | Endpoint::Readyz => Ok(None),
         _ => origin::check(&parts.headers, &parts.uri, &state.options),
     };
@@ -261,13 +262,13 @@ async fn respond(
         body.discard(share);
     }
     if parts.method == Method::HEAD {
-        // hyper removes the body only over HTTP/1.
+        // hyper removes the body of a reply to HEAD only over HTTP/1.
         *reply.body_mut() = Body::empty();
     }
     reply
 }
 
-/// Returns the id of a request that is refused before its body is read, if the body is small and arrives soon.
+/// Returns the id of a request that is refused before its body was read, if the body is small and arrives soon.
 async fn refused_id(
     state: &SharedState,
     parts: &Parts,
@@ -278,7 +279,7 @@ async fn refused_id(
     request_id(&body.read_refused().await?)
 }
 
-/// Takes the share of the client's address in the limit of bodies of refused requests.
+/// Takes a share of the limit on bodies of refused requests, for the address of the client.
 fn share_of_refused(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Option<Share> {
     let address = client_address(parts, peer, &state.options);
     let principal = address.map_or(Principal::Unknown, Principal::address);
@@ -346,8 +347,8 @@ fn too_many_requests(reason: NoShare) -> HttpError {
     })
 }
 
-/// Returns the caller of a request within the rate limits. Requests without a valid credential count for
-/// the address of the client.
+/// Returns the caller of a request that is within the rate limits. Requests without a valid credential count against
+/// the limit of the client's address.
 async fn counted_caller(
     state: &SharedState,
     endpoint: Endpoint,
@@ -376,7 +377,7 @@ async fn counted_caller(
             state.gateway.count_unauthenticated(&caller)?;
             Err(refusal)
         }
-        // MCP counts its messages, since a call that is refused has a result.
+        // The MCP layer counts its messages itself, because a refused call has a result.
         None if endpoint == Endpoint::Mcp => Ok(caller),
         None => {
             state.gateway.count_request(&caller)?;
@@ -406,7 +407,7 @@ impl HttpService {
         respond(state, request.map(Body::new), peer, ConnectionState::Accepted)
     }
 
-    /// Answers a request on a connection beyond the limit: 503, except for health and discovery.
+    /// Answers a request on a connection above the limit: 503, except for health and discovery.
     fn refuse<B>(
         &self,
         request: Request<B>,
@@ -425,7 +426,7 @@ impl HttpService {
     }
 }
 
-/// For servers other than [`serve`]. Allocates a box for each request.
+/// Used by servers other than [`serve`]. Allocates a box for each request.
 impl<B> tower_service::Service<Request<B>> for HttpService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,

@@ -1,6 +1,6 @@
 //! MCP over stdio, or any other pair of byte streams: one client, one message per line.
 //!
-//! When the input ends or the server shuts down, running calls may still reply.
+//! When the input ends or the server shuts down, running calls may still send their replies.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use crate::mcp::{
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Request};
 use crate::wire::lines::{Line, read_line};
 
-/// Maximum number of messages that wait for a slow client.
+/// Maximum number of messages that are queued for a slow client.
 const MAX_WAITING: usize = 64;
 /// Maximum number of running calls.
 const MAX_CALLS: usize = 256;
@@ -30,13 +30,13 @@ const MAX_CALLS: usize = 256;
 /// Maximum number of open subscriptions.
 const MAX_STREAMS: usize = 64;
 
-/// Maximum time for which a client may stop reading, also after its input has ended.
+/// Maximum time for which a client may stop reading. It also applies after the input has ended.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Limits of the transport.
 #[derive(Debug, Clone, Copy)]
 pub struct StdioOptions {
-    /// Maximum length of a message.
+    /// Maximum length of a message, in bytes.
     pub max_line_bytes: usize,
     /// Maximum time to finish calls after the input has ended.
     pub end_timeout: Duration,
@@ -48,7 +48,7 @@ impl Default for StdioOptions {
     }
 }
 
-/// Why serving a client failed.
+/// Reason why serving a client failed.
 #[derive(Debug, Error)]
 pub enum StdioError {
     /// Reading or writing failed.
@@ -79,7 +79,7 @@ pub async fn serve(
         read = server.read(input) => read?,
         written = &mut write => return Ok(written?),
     }
-    // A client that does not read must not delay the end.
+    // A client that does not read must not delay the shutdown.
     match tokio::time::timeout(options.end_timeout, write).await {
         Ok(written) => Ok(written?),
         Err(_) => Ok(()),
@@ -122,7 +122,7 @@ impl Server {
                 line = read_line(&mut input, self.options.max_line_bytes) => line?,
                 _ = closing.wait_for(|is_closing| *is_closing) => Line::End,
             };
-            // Removes tasks that have ended, so that they do not count.
+            // Removes tasks that have ended, so that they do not count against the limit.
             while self.calls.try_join_next().is_some() {}
             while self.streams.try_join_next().is_some() {}
             match line {
@@ -146,7 +146,7 @@ impl Server {
         Ok(())
     }
 
-    /// Queues a message. The writer reports a client that does not read.
+    /// Queues a message. If the client does not read, the writer reports it.
     async fn send(&self, message: EncodedMessage) {
         let _ = self.sender.send(message).await;
     }
@@ -208,7 +208,7 @@ impl Server {
             McpResponse::Message(message) | McpResponse::SessionOpened { message, .. } => {
                 self.send(message).await;
             }
-            // Streams are resumed only over HTTP.
+            // Over stdio, streams cannot be resumed.
             McpResponse::Accepted | McpResponse::Resumed(_) => {}
             McpResponse::Call(call) if self.calls.len() >= MAX_CALLS => {
                 self.send(too_many(MAX_CALLS, "running calls").with_id(call.id()).message()).await;
@@ -260,7 +260,7 @@ fn too_many(limit: usize, what: &str) -> McpError {
     McpError::new(503, INTERNAL_ERROR, message)
 }
 
-/// Queues the messages of an event. Stdio needs no keep-alive.
+/// Queues the messages of an event. Stdio needs no keep-alive, so such events are skipped.
 async fn send_event(sender: &mpsc::Sender<EncodedMessage>, event: Event) {
     for message in event.into_messages() {
         let _ = sender.send(message).await;

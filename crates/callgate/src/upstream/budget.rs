@@ -1,8 +1,8 @@
-//! Limit on the memory for results of all calls.
+//! Limit on the memory for the results of all calls.
 //!
-//! Each call has a [`BudgetReservation`], which grows while its result is read and is released when the
-//! reply is sent. The reservations of a batch also have a common limit. If the budget is exhausted, the
-//! call fails: waiting for other calls, which may wait as well, could deadlock.
+//! Each call has a [`BudgetReservation`], which grows while the result is read and is released when the reply is sent.
+//! The reservations of a batch also have a common limit. If the budget is exhausted, the call fails instead of waiting.
+//! Waiting could deadlock, because the other calls may be waiting as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,17 +15,17 @@ use crate::access::{BatchReplies, Caller, MAX_BATCH_REPLY_BYTES, Share, Shares};
 /// Default limit for all results, in bytes.
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Results up to this size are counted only in batches. Outside of batches, the number of connections
-/// limits them, and counting would be slower.
+/// Maximum size of results that are not counted, except in batches. Counting them would be slower, and outside of
+/// batches the number of connections limits their total size.
 const SMALL: usize = 64 << 10;
 
-/// There is no memory for a result.
+/// No memory is left for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BudgetExceeded {
-    /// The results of all calls would exceed the limit, in bytes.
+    /// The results of all calls would exceed this number of bytes.
     #[error("the results of all calls would exceed {0} bytes")]
     Total(usize),
-    /// The replies to the batch exceed their limit.
+    /// The replies to the batch would exceed the limit of a batch.
     #[error("the replies to the batch exceed {MAX_BATCH_REPLY_BYTES} bytes")]
     Batch,
 }
@@ -66,13 +66,13 @@ impl BudgetReservation {
         Ok(())
     }
 
-    /// Returns an empty reservation for the same caller, which does not count for a batch.
+    /// Returns an empty reservation for the same caller. It does not count against the limit of a batch.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
         Self { share: self.share.another(), bytes: AtomicUsize::new(0), batch: None }
     }
 
-    /// Returns `true` if both are of the same caller.
+    /// Returns `true` if both reservations belong to the same caller.
     #[cfg(feature = "forward")]
     pub(crate) fn is_of_same_caller(&self, other: &Self) -> bool {
         self.share.is_of_same_principal(&other.share)
@@ -83,7 +83,7 @@ impl BudgetReservation {
         self.add(bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
     }
 
-    /// Ties the reservation to `bytes`: it is released when the last copy is dropped.
+    /// Ties the reservation to `bytes`. It is released when the last copy of the bytes is dropped.
     pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
         if self.counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
@@ -96,7 +96,7 @@ impl BudgetReservation {
     }
 }
 
-/// Bytes with their reservation.
+/// Bytes that keep their reservation.
 struct ReservedBytes {
     bytes: Bytes,
     _hold: BudgetReservation,

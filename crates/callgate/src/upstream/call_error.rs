@@ -11,7 +11,7 @@ use crate::model::arguments::ArgumentsError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::wire::jsonrpc::RpcError;
 
-/// Seconds after which a call that was refused as [`CallError::Busy`] can be sent again.
+/// Number of seconds after which a client may repeat a call that was refused with [`CallError::Busy`].
 pub(crate) const BUSY_SECONDS: u64 = 2;
 
 /// The tool does not exist, or the caller is not allowed to use it.
@@ -19,13 +19,13 @@ pub(crate) const BUSY_SECONDS: u64 = 2;
 #[error("Tool '{0}' not found or access denied")]
 pub struct NotFound(pub String);
 
-/// Error of a call, returned by upstreams and rendered by each endpoint.
+/// Error of a call. Upstreams return it, and each endpoint writes it in its own format.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// The tool does not exist or is not allowed.
+    /// The tool does not exist, or the caller may not use it.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// The method is not declared read-only, and the kind of request allows only read-only methods.
+    /// The method is not declared read-only, and this kind of request allows only read-only methods.
     #[error("Tool '{0}' is not declared read-only")]
     NotReadOnly(String),
     /// The arguments are invalid; the method did not run.
@@ -34,16 +34,16 @@ pub enum CallError {
     /// A rate limit was exceeded; the method did not run.
     #[error(transparent)]
     RateLimited(#[from] RateLimited),
-    /// A limit that callers share is used up; the method did not run.
+    /// A resource that callers share is exhausted; the method did not run.
     #[error("{0} Try again in {BUSY_SECONDS} seconds.")]
     Busy(Cow<'static, str>),
-    /// An error of the method, for the caller.
+    /// An error that the method returned for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The request fails: MCP clients get an error instead of a result with `isError`.
+    /// The request itself fails: MCP clients get an error instead of a result with `isError`.
     #[error(transparent)]
     Protocol(RpcError),
-    /// The service denied access. REST and JSON-RPC report an unknown method.
+    /// The service denied access. REST and JSON-RPC report the method as unknown.
     #[error("{not_found}")]
     Denied {
         /// Error for REST and JSON-RPC.
@@ -52,10 +52,10 @@ pub enum CallError {
         #[source]
         reason: Box<RpcError>,
     },
-    /// The method no longer exists at the service. REST and JSON-RPC report an unknown method.
+    /// The method no longer exists at the service. REST and JSON-RPC report the method as unknown.
     #[error("{0}")]
     Gone(NotFound, CallFailure),
-    /// The service requires a credential, or another one.
+    /// The service requires a credential, or a different one.
     #[error("{0}")]
     Unauthorized(CallFailure),
     /// The caller lacks a permission or the named scope at the service.
@@ -74,12 +74,12 @@ pub struct CallFailure {
     pub message: Cow<'static, str>,
     /// Details for the log.
     pub detail: Box<dyn StdError + Send + Sync>,
-    /// Id of the log entry, set by the gateway.
+    /// Id of the log entry. The gateway sets it.
     pub error_id: String,
 }
 
 impl CallFailure {
-    /// Creates a failure that is not logged yet.
+    /// Creates a failure that has not been logged yet.
     pub fn new(
         message: impl Into<Cow<'static, str>>,
         detail: impl Into<Box<dyn StdError + Send + Sync>>,
@@ -101,7 +101,7 @@ impl CallFailure {
 }
 
 impl CallError {
-    /// Returns the seconds after which a call that was refused because of a limit can be sent again.
+    /// Returns the number of seconds after which a client may repeat a call that was refused because of a limit.
     #[cfg(feature = "http")]
     pub(crate) fn retry_after(&self) -> Option<u64> {
         match self {
@@ -121,7 +121,7 @@ impl CallError {
         Self::Denied { not_found: NotFound(method.to_owned()), reason: reason.into() }
     }
 
-    /// Creates an error for arguments that passed the check but do not deserialize.
+    /// Creates an error for arguments that passed the check but cannot be deserialized.
     pub fn arguments(problem: String) -> Self {
         Self::Arguments(ArgumentsError::one(problem))
     }

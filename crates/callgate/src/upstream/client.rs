@@ -1,7 +1,7 @@
-//! The client of a call, which a method can notify and ask.
+//! The client of a call. A method can send it notifications and questions.
 //!
-//! A method queues notifications and requests in a channel. The MCP layer sends them in the form of the
-//! client's revision.
+//! A method queues notifications and requests in a channel. The MCP layer sends them in the format of the client's
+//! revision.
 
 mod capability;
 mod channel;
@@ -20,7 +20,7 @@ pub use capability::Capability;
 pub(crate) use capability::{Capabilities, TASKS_EXTENSION};
 pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 
-/// The client of a call. Calls over REST have a client that ignores notifications and cannot be asked.
+/// The client of a call. If the call arrived over REST, the client ignores notifications and cannot be asked questions.
 #[derive(Debug, Clone, Default)]
 pub struct Client(Option<Arc<CallChannel>>);
 
@@ -29,7 +29,7 @@ impl Client {
         Self(channel)
     }
 
-    /// Sends a progress notification, if the client asked for them. `progress` must increase.
+    /// Sends a progress notification, if the client requested them. `progress` must increase.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(channel) = self.0.as_ref().filter(|channel| channel.wants_progress()) {
             let message = message.map(ToOwned::to_owned);
@@ -60,11 +60,11 @@ impl Client {
         self.0.as_ref().is_some_and(|channel| channel.capabilities().has(capability))
     }
 
-    /// Asks the client. `key` identifies the question within the method.
+    /// Asks the client a question. `key` identifies the question within the method.
     ///
-    /// In the modern era, the call ends here and the method **runs again from its beginning** with the
-    /// answers, so it must not have side effects before this call. In the legacy era and in tasks, the
-    /// method waits. To ask several questions at once, await them together (`tokio::join!`).
+    /// In the modern era, the call ends here, and the method **runs again from its beginning** with the answers. It
+    /// must therefore have no side effects before this point. In the legacy era and in tasks, the method waits for the
+    /// answer. To ask several questions at once, await them together (`tokio::join!`).
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         let Some(channel) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
         let answer = channel.ask(key, question).await?;
@@ -84,12 +84,14 @@ impl Client {
     pub async fn require_task(&self) -> Result<(), Error> {
         match &self.0 {
             Some(channel) => channel.become_task(true).await.map(drop),
-            None => Err(Error::tool("this method runs only as a task, over MCP")),
+            None => Err(Error::tool(
+                "this method runs only as a task, and tasks are available only over MCP",
+            )),
         }
     }
 
-    /// Closes the client's event stream. The client reconnects after `retry` and receives the events since
-    /// then. Only if an [`EventStore`](crate::mcp::EventStore) stores them.
+    /// Closes the client's event stream. The client reconnects after `retry` and receives the events that it missed.
+    /// Has an effect only if an [`EventStore`](crate::mcp::EventStore) stores the events.
     pub fn close_stream(&self, retry: Duration) {
         if let Some(channel) = &self.0 {
             channel.send(Outgoing::Retry(retry));

@@ -55,33 +55,33 @@ pub enum Content {
 }
 
 impl Content {
-    /// Text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// An image.
+    /// Creates an image from its bytes.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image { data: STANDARD.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// Audio.
+    /// Creates an audio block from its bytes.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio { data: STANDARD.encode(bytes), mime_type: mime_type.into() }
     }
 
-    /// An embedded resource.
+    /// Creates an embedded resource.
     pub fn resource(resource: ResourceContents) -> Self {
         Self::Resource { resource }
     }
 
-    /// A link to a resource.
+    /// Creates a link to a resource.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         let (uri, name) = (uri.into(), name.into());
         Self::ResourceLink { uri, name, description: None, mime_type: None }
     }
 
-    /// Replaces content that the revision does not have by text.
+    /// Replaces content that the revision does not support by text.
     pub(crate) fn for_revision(self, revision: Revision) -> Self {
         match self {
             Self::Audio { data, mime_type } if revision < Revision::V2025_03_26 => {

@@ -6,7 +6,7 @@ use crate::access::Caller;
 use crate::secret::Secret;
 use crate::upstream::BoxFuture;
 
-/// A credential could not be looked up. Logged, not sent to the caller.
+/// Error of looking up a credential. It is logged and not sent to the caller.
 pub type CredentialError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Result of replacing a stored secret.
@@ -14,15 +14,15 @@ pub type CredentialError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ReplaceStatus {
     /// The new secret is stored.
     Stored,
-    /// The stored secret was no longer the old one; nothing was written.
+    /// The stored secret had already been replaced, so nothing was written.
     Conflict,
-    /// The new secret is not stored durably and is lost when the process ends.
+    /// The new secret is kept only in memory and is lost when the process ends.
     NotDurable,
 }
 
 /// Looks up callers' credentials for one service.
 ///
-/// Called for each call, so implementations should cache.
+/// Used for each call, so implementations should cache credentials.
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Returns the caller's secret, if there is one.
     fn of<'a>(
@@ -30,8 +30,8 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>>;
 
-    /// Replaces the caller's secret if it is still `old`, for example a rotated refresh token. The default
-    /// stores nothing.
+    /// Replaces the caller's secret if the stored one is still `old`. Used for rotated refresh tokens. The default
+    /// implementation stores nothing.
     fn replace<'a>(
         &'a self,
         caller: &'a Caller,

@@ -18,10 +18,10 @@
 //! # }
 //! ```
 //!
-//! Arguments and results are passed on byte for byte. A request that was not sent is retried once, whatever its
-//! method does. A request of a read-only method is also retried once if the connection closed before the first byte
-//! of the response. No request is retried after a timeout. Dropping a call closes its request; over WebSocket, where
-//! all calls share a connection, its reply is ignored.
+//! Arguments and results are passed on byte for byte. A request that was not sent is retried once, even if its method
+//! has side effects. A request of a read-only method is also retried once if the connection closed before the first
+//! byte of the response. No request is retried after a timeout. If a call is dropped, its HTTP request is closed. Over
+//! WebSocket, where all calls share a connection, the reply is ignored instead.
 
 mod target;
 mod tool_path;
@@ -83,7 +83,7 @@ pub use stats::CallOutcome;
 pub use target::{Target, TargetError};
 pub use tool_path::{ToolPath, ToolPathError};
 
-/// Delay before a request without a connection is retried.
+/// Delay before a request that got no connection is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 const MAX_LOGGED_ERROR: usize = 2000;
@@ -93,11 +93,11 @@ pub struct Forward {
     name: String,
     options: ForwardOptions,
     client: ServiceClient,
-    /// Set if calls share a batch or a connection.
+    /// Set if calls are sent in batches or share a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
     sessions: Option<Arc<Sessions>>,
-    /// Concurrent calls.
+    /// Limits the number of concurrent calls.
     calls: Arc<Shares>,
     breaker: CircuitBreaker,
     stats: Arc<ForwardStats>,
@@ -116,7 +116,7 @@ pub enum ForwardError {
 }
 
 impl Forward {
-    /// Creates an upstream. The name is for the log.
+    /// Creates an upstream. The name is used in the log.
     pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
         options.check()?;
         let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
@@ -135,8 +135,8 @@ impl Forward {
         })
     }
 
-    /// Calls a method at its URL. Unless `trust_errors` is set, moves the message of an error with the code -32603
-    /// to the log.
+    /// Calls a method at its URL. The message of an error with the code -32603 is moved to the log, unless
+    /// `trust_errors` is set.
     async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
         let path = self.options.tool_path.as_ref();
         let uri = path.map(|path| path.uri(self.options.target.uri(), call.remote_name));
@@ -151,7 +151,7 @@ impl Forward {
         })
     }
 
-    /// Returns a message of the service for the log: shortened, without the secrets of the request.
+    /// Returns a message of the service for the log: truncated, and without the secrets of the request.
     fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
         self.secrets(call.caller, auth).redact(text).chars().take(MAX_LOGGED_ERROR).collect()
     }
@@ -162,8 +162,8 @@ impl Forward {
         Secrets::of(&self.options, &headers, auth)
     }
 
-    /// Calls a method within the limits of time and concurrency, unless the circuit breaker is open. Sets `auth` to
-    /// the credentials of the request.
+    /// Calls a method within the limits on time and concurrency, unless the circuit breaker is open. Stores the
+    /// credentials of the request in `auth`.
     async fn call_at(
         &self,
         call: &Call<'_>,
@@ -176,7 +176,7 @@ impl Forward {
             let is_token = self.tokens.is_some() || self.sessions.is_some();
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
-        // A longer wait would leave no time for the call.
+        // If the call waited longer for its turn, too little time would be left for the call itself.
         let share = timeout_at(start + limit / 2, self.calls.take(call.caller.principal())).await;
         let share = share.map_err(|_| Failure::Busy(limit / 2))?;
         let _share = share.map_err(|_| Failure::TooManyCalls)?;
@@ -187,7 +187,7 @@ impl Forward {
                 failure.redacted(|| self.secrets(call.caller, auth))
             }),
             Err(_) => {
-                // The time limit of a connection is shorter, so there was one.
+                // The time limit of connecting is shorter, so that a connection existed.
                 attempt.reached();
                 Err(Failure::TimedOut(limit))
             }
@@ -212,13 +212,14 @@ impl Forward {
         Ok(Authentication { session: sessions.session().await?, ..auth })
     }
 
-    /// Returns `true` if the service refused the access token or the session of a request, which has not run then.
+    /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
+    /// run.
     fn is_refused(&self, failure: &Failure) -> bool {
         failure.is_unauthorized()
             || self.sessions.as_ref().is_some_and(|sessions| sessions.is_refused(failure))
     }
 
-    /// Replaces the access token or the session of a request that was refused. Returns `false` if there is no other.
+    /// Replaces the access token or the session of a refused request. Returns `false` if there is no other.
     async fn renew(
         &self,
         call: &Call<'_>,
@@ -243,7 +244,8 @@ impl Forward {
         }
     }
 
-    /// Sends a request and reads its reply. Retries once with a new access token or session after a refusal.
+    /// Sends a request and reads its reply. If the service refuses the access token or session, retries once with a new
+    /// one.
     async fn exchange(
         &self,
         call: &Call<'_>,
@@ -254,17 +256,17 @@ impl Forward {
         let (id, at_tool_url) = (self.request_id(call.id), uri.is_some());
         let read = |response: Result<ServiceResponse, Failure>| {
             let response = response?;
-            // A reply over WebSocket was not counted while it was read.
+            // A reply over WebSocket was not counted against the memory budget while it was read.
             call.reservation.at_least(response.body.len())?;
             if at_tool_url { response.read_at_tool_url(&id) } else { response.read(&id) }
         };
         let response = self.send(call, &id, uri.clone(), auth, attempt).await;
-        // A reply means that the method has run, whatever the status is.
+        // A JSON-RPC reply means that the method has run, whatever the HTTP status is.
         let has_run = response.as_ref().is_ok_and(|response| {
             response.status == StatusCode::UNAUTHORIZED && !response.is_unauthorized(&id)
         });
         match read(response) {
-            // A refused request has not run, so that any method may be called again.
+            // A refused request has not run, so it may be repeated even if the method has side effects.
             Err(failure)
                 if !has_run
                     && self.is_refused(&failure)
@@ -277,7 +279,7 @@ impl Forward {
         }
     }
 
-    /// Sends a request. Retries once if the method cannot have run, or is read-only.
+    /// Sends a request. Retries once if the method cannot have run, or if it is read-only.
     async fn send(
         &self,
         call: &Call<'_>,
@@ -353,7 +355,7 @@ impl Forward {
     }
 }
 
-/// Returns the message and data of an error with the code -32603, unless it is only "Internal error".
+/// Returns the message and data of an error with the code -32603, unless the message is only "Internal error".
 fn internal_text(error: &RpcError) -> Option<String> {
     let message = error.message.trim_end_matches('.');
     let is_general = message.is_empty() || message.eq_ignore_ascii_case("internal error");

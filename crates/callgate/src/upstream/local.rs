@@ -47,7 +47,7 @@ pub use context::Context;
 pub use into_output::IntoOutput;
 use stats::{CountedCall, LocalStats};
 
-/// Code of errors from [`Error::tool`], outside of the ranges that JSON-RPC and MCP reserve.
+/// Code of errors created with [`Error::tool`]. It is outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
 
 /// Error of a function.
@@ -82,13 +82,13 @@ impl Error {
         Self(Kind::Tool(RpcError::new(TOOL_ERROR, message)))
     }
 
-    /// Creates an error with a code and data, for the caller.
+    /// Creates an error with a code and data, which are sent to the caller.
     pub fn rpc(error: RpcError) -> Self {
         Self(Kind::Tool(error))
     }
 
-    /// Adds data for agents and programs: MCP clients get it as JSON after the message, REST and JSON-RPC as
-    /// `data`. An internal error stays without.
+    /// Adds data for agents and programs. MCP clients get the data as JSON after the message, REST and JSON-RPC clients
+    /// as `data`. An internal error gets no data.
     #[must_use]
     pub fn with_data(mut self, data: impl Serialize) -> Self {
         match (&mut self.0, serde_json::to_value(data)) {
@@ -99,14 +99,14 @@ impl Error {
         self
     }
 
-    /// Creates a protocol error: MCP clients get it instead of a result. Agents often do not see it, unlike
-    /// [`Error::tool`].
+    /// Creates a protocol error, which MCP clients get instead of a result. Unlike an [`Error::tool`], agents often do
+    /// not see it.
     pub fn protocol(error: RpcError) -> Self {
         Self(Kind::Protocol(error))
     }
 }
 
-/// All other errors are internal: they are logged and not sent to the caller.
+/// Converts any other error to an internal error, which is logged and not sent to the caller.
 impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Error {
     fn from(error: E) -> Self {
         Self(Kind::Internal(error.into()))
@@ -123,7 +123,7 @@ impl From<Error> for CallError {
     }
 }
 
-/// The response object of a display method, whose contents are the result.
+/// The response object of a display method. Its contents are the result.
 #[derive(Debug, Default)]
 pub struct Response {
     contents: Map<String, Value>,
@@ -144,7 +144,8 @@ impl Response {
 type FunctionResult = Result<CallOutput, CallError>;
 type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
-/// Wraps a function in one boxed future. Large arguments are read on a blocking thread. A panic is a failed call.
+/// Wraps a function in one boxed future. Parses large arguments on a blocking thread. Converts a panic to a failed
+/// call.
 fn runner<F, Fut>(function: F) -> Arc<Run>
 where
     F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -220,8 +221,8 @@ impl Local {
         Ok(())
     }
 
-    /// Adds a function. Its arguments are deserialized from an object with the parameters by name,
-    /// including defaults.
+    /// Adds a function. Its arguments are deserialized from an object that contains the parameters by name, including
+    /// defaults.
     pub fn method<A, R, F, Fut>(&mut self, method: Method, function: F)
     where
         A: DeserializeOwned + Send,
@@ -235,8 +236,8 @@ impl Local {
         });
     }
 
-    /// Adds a function that fills a [`Response`], whose contents are the result. The return value is
-    /// ignored.
+    /// Adds a function that fills a [`Response`]. The contents of the response are the result. The return value of the
+    /// function is ignored.
     pub fn display_method<A, R, F>(&mut self, method: Method, function: F)
     where
         A: DeserializeOwned + Send + 'static,
@@ -279,7 +280,7 @@ impl Local {
     }
 
     fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
-        // The catalog serves the first of two methods with the same id, so that one must run.
+        // If two methods have the same id, the catalog serves the first one, so the first function must run.
         self.functions.entry(method.id().to_string()).or_insert(run);
         self.methods.push(method.upstream(LOCAL));
     }
@@ -299,8 +300,8 @@ impl Local {
     }
 }
 
-/// Deserializes arguments. JSON Schema accepts `1.0` as an integer, so floats without fraction are
-/// converted to integers if needed. Remaining errors are reported to the caller.
+/// Deserializes arguments. JSON Schema accepts `1.0` as an integer, so floats without a fraction are converted to
+/// integers if necessary. Remaining errors are reported to the caller.
 pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallError> {
     let refused = |error: serde_json::Error| {
         CallError::arguments(format!("arguments: {}", strict_json::problem(&error)))
@@ -313,7 +314,7 @@ pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallErro
 }
 
 fn write_whole_numbers(value: &mut Value) {
-    /// Maximum integer that a float represents exactly.
+    /// Maximum integer up to which a float represents all integers exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -358,7 +359,7 @@ async fn catch_panic<T>(run: impl Future<Output = Result<T, CallError>>) -> Resu
     result.unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
-/// Runs code of the embedder that is not a method.
+/// Runs code of the embedding program that is not a method.
 pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {

@@ -7,16 +7,16 @@ use std::time::Duration;
 use super::BoxFuture;
 use crate::access::Caller;
 
-/// A list could not be read. Logged, not sent to the caller.
+/// Error of reading a list. It is logged and not sent to the caller.
 pub type ListError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Lists the methods of a service that a caller may use.
 pub trait MethodLister: Send + Sync {
-    /// Returns how long a list is valid, from when the request was sent.
+    /// Returns the time for which a list is valid after its request was sent.
     fn max_age(&self) -> Duration;
 
-    /// Returns the caller's identity at the service, or `None` if the service lists nothing for them.
-    /// Called for each request, so implementations should cache.
+    /// Returns the caller's identity at the service, or `None` if the service lists no methods for the caller. Used for
+    /// each request, so implementations should cache it.
     fn identity<'a>(
         &'a self,
         caller: &'a Caller,
@@ -33,7 +33,7 @@ pub trait MethodLister: Send + Sync {
 pub enum CallerMethods {
     /// Ids of the methods that the caller may use.
     Listed(Vec<String>),
-    /// The service refuses to list methods for the caller: the reason, for the log.
+    /// The service refuses to list methods for the caller. The text is the reason, for the log.
     Refused(String),
 }
 
@@ -48,8 +48,8 @@ impl Identity {
     /// A caller without a credential.
     pub const ANONYMOUS: Self = Self { user: None, known_by: None };
 
-    /// Creates the identity of a user with these credentials. Only a hash is kept, with a random key of
-    /// this process.
+    /// Creates the identity of a user with these credentials. Keeps only a hash of the credentials, with a random key
+    /// of this process.
     pub fn user(user: i64, known_by: &[&str]) -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self { user: Some(user), known_by: Some(KEY.hash_one(known_by)) }

@@ -119,7 +119,9 @@ async fn check_visibility(gateway: &Gateway, entry: &Entry, caller: Caller) -> R
     }
     let (name, id, upstream) = (caller.name(), entry.id(), entry.upstream());
     Err(hinted(
-        format!("{name} may not call `{id}`: the service `{upstream}` does not list it for them"),
+        format!(
+            "{name} may not call `{id}`: the service `{upstream}` does not list the method for them"
+        ),
         if caller.user.is_none() {
             "use `--user USER` to call with the credential of a user".to_owned()
         } else {

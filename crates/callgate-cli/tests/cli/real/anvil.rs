@@ -54,8 +54,8 @@ fn a_call_without_an_answer_ends_after_the_timeout() {
     let server = dir.serve(&[]);
     anvil.suspend();
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));
-    let words = "The service behind this tool did not respond within 1s. It only reads, so it can be \
-                 tried again. (error id mcp_";
+    let words = "The service behind this tool did not respond within 1s. The method only reads, so the call \
+                 can be repeated. (error id mcp_";
     assert!(is_error && text.starts_with(words), "{text}");
     anvil.signal("-CONT");
     server

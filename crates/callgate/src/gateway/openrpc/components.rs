@@ -1,8 +1,8 @@
 //! Definitions that the schemas of a document share.
 //!
-//! The schema of a tool has its own `$defs`. In a document they move to `components.schemas`, with all
-//! references. Definitions with the same name and content are merged; others with the same name are
-//! numbered.
+//! The schema of each tool has its own `$defs`. In a document, these definitions and the references to them move to
+//! `components.schemas`. Definitions with the same name and content are merged. Different definitions with the same
+//! name are numbered.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -36,7 +36,7 @@ impl SourceSchema {
             for keyword in DEFINITION_KEYWORDS {
                 definitions.extend(root.shift_remove_entry(keyword));
             }
-            // Identifier and draft do not apply inside of a document.
+            // The identifier and the draft of a schema do not apply inside a document.
             for keyword in ["$id", "$schema"] {
                 root.shift_remove(keyword);
             }
@@ -48,8 +48,8 @@ impl SourceSchema {
         if path.is_empty() { Some(&self.root) } else { self.definitions.pointer(path) }
     }
 
-    /// Resolves a reference within this schema: the path of the definition, empty for the root, and the
-    /// path inside of it.
+    /// Resolves a reference within this schema. Returns the path of the definition, which is empty for the root, and
+    /// the path inside the definition.
     fn target<'a>(&self, reference: &'a str) -> Option<(String, Cow<'a, str>)> {
         let path = reference.strip_prefix('#')?;
         let mut steps = path.splitn(4, '/');
@@ -66,7 +66,7 @@ impl SourceSchema {
         Some((path, inside))
     }
 
-    /// Returns a definition, or `None` if it refers to something outside of this schema.
+    /// Returns a definition, or `None` if the definition refers to something outside of this schema.
     fn definition(&self, path: &str) -> Option<Definition> {
         let schema = self.value(path)?;
         let digest = Sha256::digest(serde_json::to_vec(&(path, schema)).ok()?).into();
@@ -80,7 +80,7 @@ impl SourceSchema {
 struct Definition {
     /// Digest of path and content.
     digest: [u8; 32],
-    /// Paths of the definitions that it refers to.
+    /// Paths of the definitions that this definition refers to.
     needs: HashSet<String>,
 }
 
@@ -90,7 +90,7 @@ pub struct Components {
     schemas: BTreeMap<String, Value>,
     /// Key of each definition, by its digest.
     keys: HashMap<[u8; 32], String>,
-    /// Number of keys per name.
+    /// Number of keys that begin with each name.
     numbers: HashMap<String, usize>,
 }
 
@@ -165,14 +165,14 @@ impl<'a> SchemaMover<'a> {
         }
     }
 
-    /// Returns a part of the schema for the document. If it has references that cannot be moved, returns
-    /// the schema that accepts everything.
+    /// Returns a part of the schema for the document. If the part has references that cannot be moved, returns a schema
+    /// that accepts every value.
     fn move_schema(&mut self, schema: &Value) -> Value {
         let can_move = movable_references(schema).is_some_and(|references| {
             references.into_iter().all(|reference| self.moved_reference(reference).is_some())
         });
         let moved_schema = if can_move { self.with_moved_references(schema) } else { anything() };
-        // Iterative, since chains of definitions may be long.
+        // Iterative, because chains of definitions may be long.
         while let Some((path, key)) = self.pending.pop() {
             let schema = self.source.value(&path).unwrap_or(&Value::Null);
             let schema = self.with_moved_references(schema);
@@ -181,7 +181,7 @@ impl<'a> SchemaMover<'a> {
         moved_schema
     }
 
-    /// Returns a copy with references of the document.
+    /// Returns a copy whose references point into the document.
     fn with_moved_references(&mut self, schema: &Value) -> Value {
         let mut copy = schema.clone();
         for_each_reference_mut(&mut copy, &mut |_, reference| {
@@ -192,7 +192,7 @@ impl<'a> SchemaMover<'a> {
         copy
     }
 
-    /// Converts a reference to one of the document.
+    /// Converts a reference so that it points into the document.
     fn moved_reference(&mut self, reference: &str) -> Option<String> {
         let (path, inside) = self.source.target(reference)?;
         if !self.keys.contains_key(&path) {
@@ -203,7 +203,7 @@ impl<'a> SchemaMover<'a> {
         Some(format!("#/components/schemas/{key}{inside}"))
     }
 
-    /// Returns the key of an equal definition, or a new one.
+    /// Returns the key of an equal definition in the document, or a new key.
     fn key_for(&mut self, path: &str) -> Option<String> {
         let identity = self.identity(path)?;
         if let Some(key) = self.components.keys.get(&identity) {
@@ -215,13 +215,13 @@ impl<'a> SchemaMover<'a> {
         };
         let key = self.components.new_key(&name);
         self.components.keys.insert(identity, key.clone());
-        // Reserves the key; the schema is written later.
+        // Reserves the key. The schema is written later.
         self.components.schemas.insert(key.clone(), Value::Null);
         self.pending.push((path.to_owned(), key.clone()));
         Some(key)
     }
 
-    /// Returns a digest of a definition and everything it refers to; `None` if it cannot be moved.
+    /// Returns a digest of a definition and of all definitions it refers to, or `None` if it cannot be moved.
     fn identity(&mut self, path: &str) -> Option<[u8; 32]> {
         let mut seen = HashSet::new();
         let mut digests = BTreeSet::new();
@@ -243,7 +243,7 @@ impl<'a> SchemaMover<'a> {
     }
 }
 
-/// Returns the references in a schema; `None` if a nested `$id` changes their base.
+/// Returns the references in a schema, or `None` if a nested `$id` changes the base of references.
 fn movable_references(schema: &Value) -> Option<Vec<&str>> {
     let found = references(schema);
     let mut has_own_base = false;

@@ -1,8 +1,8 @@
 //! Cache of the methods that one service lists for its callers.
 //!
-//! A list is valid for [`MethodLister::max_age`](crate::upstream::MethodLister::max_age) from when it was
-//! requested. After half of that time, its next use starts a request in the background. An expired list is
-//! used only while the service fails or does not answer in time, and for [`MAX_STALE`] at most.
+//! A list is valid for [`MethodLister::max_age`](crate::upstream::MethodLister::max_age) after it was requested. After
+//! half of that time, the next use of the list starts a request in the background. An expired list is used only while
+//! the service fails or does not answer in time, and at most for [`MAX_STALE`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::upstream::{CallerMethods, DEFAULT_CALL_TIMEOUT, Identity, ListError, 
 pub(super) const MAX_CALLERS: u64 = 10_000;
 /// Maximum number of concurrent requests to a service, which callers share; further requests wait.
 pub(super) const MAX_REQUESTS: usize = 4;
-/// Minimum time between two requests for one caller, after a failure or a denied call.
+/// Minimum time between two requests for one caller after a failure or a denied call.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum time that an expired list is used while the service is unavailable.
 pub(super) const MAX_STALE: Duration = Duration::from_mins(15);
@@ -34,9 +34,9 @@ pub(super) struct MethodListCache {
     max_age: Duration,
     callers: Cache<Identity, Arc<CallerEntry>>,
     sets: MethodSets,
-    /// For callers without an identity at the service.
+    /// Empty list, for callers without an identity at the service.
     empty: Arc<VisibleMethods>,
-    /// For callers whose list is unknown.
+    /// Placeholder for callers whose list is unknown. Hides all methods.
     unknown: Arc<VisibleMethods>,
     requests: Arc<Shares>,
     /// Whether the last request of any caller failed; only changes are logged.
@@ -55,17 +55,17 @@ struct CallerEntry {
 
 #[derive(Debug, Default)]
 struct ListState {
-    /// The last list, and when it was requested.
+    /// The last list, and the time at which it was requested.
     list: Option<(Arc<VisibleMethods>, Instant)>,
     /// Start of the current request.
     pending_since: Option<Instant>,
     /// Time of the last failure; `None` after a success.
     failed_at: Option<Instant>,
-    /// Whether a call was denied since the last request.
+    /// Whether a call has been denied since the last request.
     is_stale: bool,
     /// Methods that were denied during the current request.
     denied: Vec<String>,
-    /// Whether methods were hidden because the list was unknown.
+    /// Whether methods are hidden because the list is unknown.
     was_hidden: bool,
     /// Whether the service refused to list methods for the caller.
     is_refused: bool,
@@ -74,7 +74,7 @@ struct ListState {
 /// State of a caller's list.
 enum Status {
     Valid(Arc<VisibleMethods>),
-    /// A request is in progress since then.
+    /// A request has been in progress since this time.
     Pending(Instant),
     /// The last request failed recently.
     Unavailable,
@@ -89,7 +89,7 @@ impl MethodListCache {
     ) -> Self {
         let sets = MethodSets::default();
         let visible = |methods| Arc::new(VisibleMethods::new([(Arc::clone(name), methods)]));
-        // LRU: with the default policy, new callers may not be admitted.
+        // LRU, because the default policy could refuse new callers.
         let callers = Cache::builder().eviction_policy(EvictionPolicy::lru());
         Self {
             name: Arc::clone(name),
@@ -109,7 +109,7 @@ impl MethodListCache {
         self.name == *name && Arc::ptr_eq(&self.upstream, upstream)
     }
 
-    /// Returns the methods that the service lists for a caller. Waits up to `max_wait` for an unknown list.
+    /// Returns the methods that the service lists for a caller. If the list is unknown, waits for it up to `max_wait`.
     pub(super) async fn lookup(
         self: &Arc<Self>,
         caller: &Caller,
@@ -126,7 +126,7 @@ impl MethodListCache {
         };
         match self.status(&entry, caller) {
             Status::Valid(visible) => return visible,
-            // A request is waited for only once, however many lookups wait.
+            // Each request is waited for only once, even if several lookups wait for it.
             Status::Pending(since) if since.elapsed() < max_wait => {
                 let list = self.pending_list(&entry, caller);
                 if let Ok(Some(visible)) = timeout_at(since + max_wait, list).await {
@@ -139,7 +139,8 @@ impl MethodListCache {
         stale.unwrap_or_else(|| Arc::clone(&self.unknown))
     }
 
-    /// Returns the caller's identity at the service; the outer `None` if it is unknown.
+    /// Returns the caller's identity at the service. The outer `None` means that the lookup failed, the inner `None`
+    /// that the caller has no identity.
     async fn identity(&self, caller: &Caller) -> Option<Option<Identity>> {
         let identity = self.upstream.method_lister()?.identity(caller).await;
         if let Err(error) = &identity {
@@ -149,13 +150,13 @@ impl MethodListCache {
         identity.ok()
     }
 
-    /// Waits for the current request. Returns `None` if it fails.
+    /// Waits for the current request. Returns `None` if the request fails.
     async fn pending_list(
         self: &Arc<Self>,
         entry: &Arc<CallerEntry>,
         caller: &Caller,
     ) -> Option<Arc<VisibleMethods>> {
-        // Subscribed before the status is checked, so that the end is not missed.
+        // Subscribes before the status is checked, so that the end of the request is not missed.
         let mut ended = entry.ended.subscribe();
         loop {
             match self.status(entry, caller) {
@@ -166,7 +167,7 @@ impl MethodListCache {
         }
     }
 
-    /// Returns the state of a caller's list. Starts a request if one is due.
+    /// Returns the state of a caller's list. Starts a new request if one is due.
     fn status(self: &Arc<Self>, entry: &Arc<CallerEntry>, caller: &Caller) -> Status {
         let now = Instant::now();
         let mut state = entry.lock();
@@ -187,7 +188,7 @@ impl MethodListCache {
 
     /// Requests the list of a caller and stores it.
     async fn request(self: Arc<Self>, entry: Arc<CallerEntry>, caller: Caller) {
-        // Ends the request also if this panics.
+        // Ends the request even if this function panics.
         let mut pending = PendingRequest { entry: &entry, is_answered: false };
         let Ok(_share) = self.requests.take(caller.principal()).await else { return };
         let requested = Instant::now();
@@ -213,7 +214,7 @@ impl MethodListCache {
         }
     }
 
-    /// Returns the ids of an answer. Logs the first refusal.
+    /// Returns the method ids of an answer. Logs the first refusal.
     fn ids(&self, entry: &CallerEntry, caller: &Caller, answer: CallerMethods) -> Vec<String> {
         let (ids, reason) = match answer {
             CallerMethods::Listed(ids) => (ids, None),
@@ -250,8 +251,8 @@ impl MethodListCache {
         }
     }
 
-    /// Hides a method that the service denied to the caller. If callers share an identity, the list is
-    /// requested again instead.
+    /// Hides a method that the service denied to the caller. If several callers share an identity, requests the list
+    /// again instead.
     pub(super) async fn note_denial(&self, caller: &Caller, id: &str, denial: Denial) {
         let Some(Some(identity)) = self.identity(caller).await else { return };
         let Some(entry) = self.callers.get(&identity) else { return };
@@ -284,7 +285,7 @@ impl CallerEntry {
 }
 
 impl ListState {
-    /// Returns the last list if it is not older than `max_age`.
+    /// Returns the last list, unless it is older than `max_age`.
     fn stale_list(&mut self, max_age: Duration) -> Option<Arc<VisibleMethods>> {
         let list = self.list.as_ref().filter(|(_, requested)| requested.elapsed() < max_age);
         let visible = list.map(|(visible, _)| Arc::clone(visible));
@@ -302,7 +303,7 @@ impl ListState {
         age >= max_age / 2 || (self.is_stale && age >= RETRY_INTERVAL)
     }
 
-    /// Stores a list. Returns `true` if the visible methods change.
+    /// Stores a list. Returns `true` if the methods that the caller sees change.
     fn store(&mut self, cache: &MethodListCache, ids: &[String], requested: Instant) -> bool {
         let mut methods = cache.sets.of(ids);
         for id in std::mem::take(&mut self.denied) {
@@ -336,7 +337,7 @@ impl ListState {
     }
 }
 
-/// A request in progress. It has failed if it ends without an answer.
+/// A request in progress. If it is dropped without an answer, it counts as failed.
 struct PendingRequest<'a> {
     entry: &'a CallerEntry,
     is_answered: bool,

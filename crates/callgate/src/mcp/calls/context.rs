@@ -20,7 +20,7 @@ use crate::upstream::{CallError, Client};
 use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
-/// A request with everything that its method needs to answer it.
+/// A request, with all data that its method needs to answer it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) mcp: &'a Arc<Mcp>,
@@ -36,7 +36,7 @@ pub(crate) struct CallContext {
     pub(crate) caller: Caller,
     pub(crate) id: Box<RawValue>,
     pub(crate) negotiated: Negotiated,
-    /// `None` if the method neither notifies nor asks its client.
+    /// Channel to the client; `None` if the method sends neither notifications nor questions.
     pub(crate) channel: Option<Arc<CallChannel>>,
     pub(crate) target: CallTarget,
     pub(crate) mode: AnswerMode,
@@ -76,7 +76,7 @@ impl RequestContext<'_> {
         Notifier::new(self.request, &self.negotiated)
     }
 
-    /// Starts the call whose future `run` returns.
+    /// Starts a call. `run` returns the future of the call.
     pub(crate) fn start<F: Future<Output = CallReply> + Send + 'static>(
         &self,
         notifier: Notifier,
@@ -101,7 +101,7 @@ impl RequestContext<'_> {
             return McpResponse::Call(call);
         }
         let stream = match (negotiated.session, &mcp.services.event_store) {
-            // Clients of older revisions fail on events without data.
+            // Clients of older revisions fail on events without data, so events are stored only for this revision.
             (Some(session), Some(store)) if negotiated.revision == Revision::V2025_11_25 => {
                 ResumableStream::open(session.nonce, store)
             }
@@ -110,7 +110,7 @@ impl RequestContext<'_> {
         McpResponse::Call(call.outlives_client(stream))
     }
 
-    /// Starts a method that does not ask its client.
+    /// Starts a method that does not ask its client questions.
     pub(crate) fn run<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         method: &'static str,
@@ -124,7 +124,7 @@ impl RequestContext<'_> {
             .start(notifier, CallTarget::of(method), mode, |call| run_embedded(call, run, write)))
     }
 
-    /// Starts a method that may ask its client.
+    /// Starts a method that may ask its client questions.
     pub(crate) fn run_about<T, F>(
         &self,
         target: CallTarget,
@@ -171,7 +171,7 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
     elicitation::run(&call, channel, Box::pin(work)).await
 }
 
-/// Converts an error. The text of an internal error is only logged.
+/// Converts an error of the embedding program. The text of an internal error is only logged, not sent.
 fn embedded_error(error: CallError, call: &CallContext, error_id: String) -> McpError {
     match error {
         CallError::Rpc(error) if error.code == TOOL_ERROR => {
@@ -179,7 +179,9 @@ fn embedded_error(error: CallError, call: &CallContext, error_id: String) -> Mcp
         }
         CallError::Rpc(error) | CallError::Protocol(error) => McpError::from_rpc(error),
         error => {
-            let message = format!("Failed (error id {error_id})");
+            let message = format!(
+                "the request failed; the server's log has the reason (error id {error_id})"
+            );
             let _ = error.logged(&call.caller, call.target.method, error_id);
             McpError::from_rpc(RpcError::new(INTERNAL_ERROR, message))
         }

@@ -1,8 +1,8 @@
 //! Questions of a method to its client.
 //!
-//! In the modern era the result contains the questions (`inputRequests`), and the method runs again with the
-//! answers. A signed `requestState` carries earlier answers, so any server can continue. In the legacy era the
-//! method waits for the answers.
+//! In the modern era, the result contains the questions (`inputRequests`), and the method runs again with the answers.
+//! A signed `requestState` contains the earlier answers, so that any server can continue the call. In the legacy era,
+//! the method waits for the answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::upstream::{BoxFuture, Capability};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::{Revision, strict_json};
 
-/// First byte of a sealed state; session ids begin with another byte.
+/// First byte of a sealed state. Session ids begin with a different byte.
 const FORM: u8 = 2;
-/// How long the client may take to answer.
+/// Maximum time that the client may take to answer.
 const LIFETIME: Duration = Duration::from_hours(1);
-/// Maximum size of the answers of one request together, in bytes.
+/// Maximum total size of the answers of one request, in bytes.
 const MAX_STATE: usize = 256 * 1024;
 /// Maximum number of open questions of one call.
 const MAX_OPEN: usize = 32;
@@ -42,7 +42,7 @@ const DISCONNECTED: &str = "the client disconnected";
 /// Open questions to the clients of sessions and connections.
 pub(crate) type Questions = InFlight<PendingQuestion>;
 
-/// The method, name and arguments of a request. Answers are valid only for the same target.
+/// The method, name and arguments of a request. Answers are valid only for the same three values.
 #[derive(Debug)]
 pub(crate) struct CallTarget {
     pub(crate) method: &'static str,
@@ -70,14 +70,14 @@ impl CallTarget {
     }
 }
 
-/// How questions are answered.
+/// How a method gets answers to its questions.
 #[derive(Debug)]
 pub(crate) enum AnswerMode {
     /// The client sends the request again with its answers, and the method runs again.
     Rerun(RecordedAnswers),
     /// The client answers while the method waits.
     Live(Scope),
-    /// The client cannot be asked, for this reason.
+    /// The client cannot be asked. The text is the reason.
     Never(&'static str),
 }
 
@@ -88,13 +88,15 @@ impl AnswerMode {
         }
         Ok(match request.negotiated.scope {
             Some(scope) if request.negotiated.accepts_events => Self::Live(scope),
-            Some(_) => Self::Never("the client cannot be asked: it accepts no stream"),
+            Some(_) => Self::Never(
+                "the client cannot be asked: its request does not accept an event stream",
+            ),
             None => Self::Never("the client cannot be asked: it has no session"),
         })
     }
 }
 
-/// The questions of one run: those without an answer, and the answers to the others.
+/// The questions of one run: open ones, and answered ones with their answers.
 #[derive(Debug, Default)]
 struct AskedQuestions {
     unanswered: Vec<PendingQuestion>,
@@ -127,7 +129,7 @@ pub(crate) async fn run(
                     Err(error) => return error.with_id(&call.id).into(),
                 }
             }
-            // The method makes no progress before its questions are answered.
+            // The method makes no progress until its questions are answered.
             Some(ClientRequest::Task(_)) | None => {
                 let reply = input_required(call, asked);
                 return reply.map_or_else(|error| error.with_id(&call.id).into(), Into::into);
@@ -149,7 +151,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits for a request. If a question is unanswered, returns only requests that are already there.
+/// Waits for the next request of the method. If a question is unanswered, returns only requests that are already
+/// queued.
 async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<ClientRequest> {
     if asked.unanswered.is_empty() {
         return Some(channel.next_request().await);
@@ -157,7 +160,8 @@ async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<C
     channel.try_next_request()
 }
 
-/// Starts a task, or answers that there is none. Fails if the method requires a task and none can be started.
+/// Starts a task, or tells the method that the call is not a task. Fails if the method requires a task and none can be
+/// started.
 async fn start_task(
     call: &CallContext,
     channel: &CallChannel,
@@ -175,14 +179,16 @@ async fn start_task(
     } else if is_offered {
         return Err(McpError::missing_capability(Capability::Tasks));
     } else {
-        request
-            .answer(Err("this method runs only as a task, which is not possible here".to_owned()));
+        request.answer(Err(
+            "this method runs only as a task, and tasks are not available for this request"
+                .to_owned(),
+        ));
     }
     Ok(None)
 }
 
 impl AskedQuestions {
-    /// Answers the question if a valid answer to the same question was given.
+    /// Answers the question if `given` contains a valid answer to the same question. Otherwise keeps it as open.
     fn add(&mut self, question: PendingQuestion, given: &RecordedAnswers) {
         match given.answer_to(&question) {
             Some(answer) => {
@@ -250,13 +256,13 @@ impl Questions {
     }
 }
 
-/// Answers, by the key of their question.
+/// Answers by the key of their question.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct RecordedAnswers(BTreeMap<String, RecordedAnswer>);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct RecordedAnswer {
-    /// Digest of the question, if known. The method may ask a different question with the same key.
+    /// Digest of the question, if known. A later run of the method may ask a different question with the same key.
     question: Option<String>,
     answer: Box<RawValue>,
 }
@@ -286,7 +292,7 @@ struct RequestState {
     ends_at: u64,
     target: String,
     answers: RecordedAnswers,
-    /// Digests of the questions without an answer, by key.
+    /// Digests of the unanswered questions, by key.
     asked: BTreeMap<String, String>,
 }
 
@@ -310,7 +316,7 @@ pub(crate) fn responses(request: &McpRequest<'_>) -> Result<Option<Answers>, Mcp
     Ok(Some(answers.collect()))
 }
 
-/// Returns the answers of a request and those of its `requestState`.
+/// Returns the answers in a request and in its `requestState`.
 fn answers(context: &RequestContext<'_>, target: &CallTarget) -> Result<RecordedAnswers, McpError> {
     let request = context.request;
     let state = request.params.text("requestState")?;
@@ -348,7 +354,7 @@ fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMe
         return Err(McpError::invalid_params("the answers are too large"));
     }
     let Some(state) = call.mcp.sessions.seal(&content) else {
-        let problem = "the server cannot ask the client: it has no key to sign with";
+        let problem = "the server cannot ask the client: it has no key to sign the request state";
         return Err(McpError::new(200, INTERNAL_ERROR, problem));
     };
     let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "input_required");

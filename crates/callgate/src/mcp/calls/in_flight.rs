@@ -1,5 +1,5 @@
-//! Open calls, streams and questions, by session or connection and id, so that later messages of the client can
-//! answer or cancel them.
+//! Open calls, streams and questions, by session or connection and by id. Later messages of the client can answer or
+//! cancel them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(crate) enum Scope {
     Connection(u64),
 }
 
-/// Identifies an entry within a scope. Streams are numbered in the order they were opened.
+/// Identifies an entry within a scope. Streams are numbered in the order in which they were opened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A request of the client, by its id in JSON.
@@ -54,7 +54,7 @@ impl<T> InFlight<T> {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Inserts an entry until the guard is dropped. Replaces an entry with the same key.
+    /// Inserts an entry, which exists until the guard is dropped. Replaces an entry with the same key.
     pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> InFlightGuard<T> {
         let (key, number) = ((scope, key), self.next_number());
         self.lock().insert(key.clone(), (number, value));
@@ -73,7 +73,7 @@ impl<T> InFlight<T> {
     }
 }
 
-/// Removes its entry when dropped.
+/// Removes an entry when it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<T> {
     table: Arc<InFlight<T>>,
@@ -102,7 +102,7 @@ impl<T> Drop for InFlightGuard<T> {
 pub(crate) type Cancellations = InFlight<oneshot::Sender<()>>;
 
 impl Cancellations {
-    /// Registers a call or a stream. The transport limits their number.
+    /// Registers a call or a stream. The number of entries is limited by the transport.
     pub(crate) fn register(self: &Arc<Self>, scope: Scope, key: Key) -> Cancellation {
         let (sender, cancelled) = oneshot::channel();
         Cancellation { entry: self.insert(scope, key, sender), cancelled }
@@ -133,15 +133,15 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Waits until the client cancels. Cancellation safe. Never resolves if another request replaced the
-    /// entry.
+    /// Waits until the client cancels. Cancellation safe. Never resolves if another request with the same key replaced
+    /// the entry.
     pub(crate) async fn cancelled(&mut self) {
         if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Like [`cancelled`](Self::cancelled); never resolves for `None`.
+    /// Like [`cancelled`](Self::cancelled), but never resolves for `None`.
     pub(crate) async fn of(cancellation: &mut Option<Self>) {
         match cancellation {
             Some(cancellation) => cancellation.cancelled().await,

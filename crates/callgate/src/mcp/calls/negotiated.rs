@@ -1,5 +1,5 @@
-//! What client and server negotiated: with `_meta` of each request in the modern era, with `initialize` in the
-//! legacy era.
+//! Properties that client and server negotiated: in the modern era with `_meta` of each request, in the legacy era with
+//! `initialize`.
 
 use std::str::FromStr as _;
 
@@ -11,7 +11,7 @@ use crate::wire::{LogLevel, Revision};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// Protocol revision, capabilities and other properties of the client that a request depends on.
+/// Protocol revision, capabilities and other properties of the client on which the handling of a request depends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Negotiated {
     pub(crate) revision: Revision,
@@ -20,11 +20,11 @@ pub(crate) struct Negotiated {
     /// Minimum severity of log messages that the client requested.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) capabilities: Capabilities,
-    /// Scope of request ids. Answers and cancellations arrive in the same scope.
+    /// Scope in which request ids are unique. Answers and cancellations arrive in the same scope.
     pub(crate) scope: Option<Scope>,
     /// The legacy session over HTTP.
     pub(crate) session: Option<Session>,
-    /// Whether the client reads messages before the reply.
+    /// Whether the client can read messages that are sent before the reply.
     pub(crate) accepts_events: bool,
 }
 
@@ -41,7 +41,7 @@ impl Negotiated {
         }
     }
 
-    /// Reads `_meta` of a modern request, without the log level.
+    /// Reads `_meta` of a modern request. The log level is read separately.
     pub(crate) fn modern(
         inbound: &Inbound<'_>,
         request: &McpRequest<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn log_level(request: &McpRequest<'_>) -> Result<Option<LogLevel>, Mc
 }
 
 impl Mcp {
-    /// Returns the negotiated properties for a legacy message. `initialize` ignores the session that the client
+    /// Returns the negotiated properties for a legacy message. For `initialize`, ignores an old session that the client
     /// still sends.
     pub(crate) fn negotiated_for(
         &self,
@@ -99,7 +99,7 @@ impl Mcp {
         }
         let session = self.session(inbound)?;
         let agreed = session.map(|session| session.revision);
-        // A revision that was negotiated stays valid if the newest offered one is lowered later.
+        // A negotiated revision stays valid if the setting for the newest revision is lowered later.
         if let Some(claimed) = claimed.filter(|it| *it > newest && agreed != Some(*it)) {
             return Err(unsupported_header(claimed.as_str(), newest));
         }

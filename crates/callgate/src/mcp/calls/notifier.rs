@@ -16,13 +16,13 @@ use crate::wire::{LogLevel, Revision};
 /// Encodes the notifications of a method for the client's revision.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    /// `None` if the method cannot send anything.
+    /// Channel to the client; `None` if the method cannot send messages.
     channel: Option<Arc<CallChannel>>,
     token: Option<Box<RawValue>>,
     revision: Revision,
-    /// Whether the method has reported progress.
+    /// Whether the method itself has reported progress.
     has_own_progress: bool,
-    /// Progress that was last reported.
+    /// The last progress value that was reported.
     progress: f64,
 }
 
@@ -37,7 +37,7 @@ impl Notifier {
         Ok(Self { channel: None, token, revision, has_own_progress: false, progress: 0.0 })
     }
 
-    /// Opens the channel for a method that may notify or ask its client.
+    /// Opens the channel of a method that may send notifications or questions to its client.
     pub(crate) fn open(&mut self, negotiated: &Negotiated) {
         let has_progress = self.has_progress();
         let channel = CallChannel::new(negotiated.capabilities, has_progress, negotiated.log_level);
@@ -60,7 +60,7 @@ impl Notifier {
         self.token.is_some()
     }
 
-    /// Returns `true` if the client requested progress and the method has not reported any.
+    /// Returns `true` if the client requested progress and the method itself has not reported any.
     pub(crate) fn reports_time(&self) -> bool {
         self.token.is_some() && !self.has_own_progress
     }
@@ -95,7 +95,7 @@ impl Notifier {
         self.progress(seconds as f64, None, Some(message))
     }
 
-    /// Returns `None` if the progress decreases or is not finite.
+    /// Writes a progress notification. Returns `None` if the progress decreases or is not finite.
     fn progress(
         &mut self,
         progress: f64,
@@ -126,7 +126,7 @@ impl Notifier {
     }
 }
 
-/// Writes whole numbers without a fraction. Returns `None` if the number is not finite.
+/// Converts a number to JSON, whole numbers without a fraction. Returns `None` if the number is not finite.
 fn number(number: f64) -> Option<Number> {
     #[expect(clippy::cast_possible_truncation, reason = "compared right after")]
     let integer = number as i64;
@@ -134,7 +134,7 @@ fn number(number: f64) -> Option<Number> {
     if integer as f64 == number { Some(integer.into()) } else { Number::from_f64(number) }
 }
 
-/// `notifications/message`
+/// Writes a `notifications/message`.
 pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> EncodedMessage {
     #[derive(Serialize)]
     struct Params<'a, D> {

@@ -14,17 +14,17 @@ use crate::mcp::streams::event::KEEP_ALIVE;
 use crate::mcp::{EncodedMessage, Event, McpError, ResumableStream};
 use crate::upstream::BoxFuture;
 
-/// Interval between progress notifications if the method reports no progress.
+/// Interval between progress notifications if the method itself reports no progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The end of a call.
+/// The result of a call that has ended.
 #[derive(Debug)]
 pub struct CallReply {
     /// Messages to send before the response.
     pub notifications: Vec<EncodedMessage>,
     /// The JSON-RPC response.
     pub message: EncodedMessage,
-    /// HTTP status, if nothing was sent before.
+    /// HTTP status, used if no message was sent before the response.
     pub status: u16,
 }
 
@@ -40,7 +40,7 @@ impl From<McpError> for CallReply {
     }
 }
 
-/// A call that runs while it is polled. Dropping it cancels the call unless it was detached.
+/// A call that runs while it is polled. Dropping it cancels the call, unless the call was detached.
 pub struct RunningCall {
     id: Box<RawValue>,
     /// Resolves to `None` if the client cancels the call.
@@ -103,7 +103,7 @@ impl RunningCall {
         }
     }
 
-    /// Continues the call when its client disconnects. Stores its events if a stream is given.
+    /// Lets the call continue when its client disconnects. If a stream is given, stores the events of the call in it.
     pub(crate) fn outlives_client(mut self, stream: Option<ResumableStream>) -> Self {
         self.outlives_client = true;
         self.stream = stream;
@@ -120,7 +120,7 @@ impl RunningCall {
         !self.outlives_client
     }
 
-    /// Takes the stream that stores the events of the call.
+    /// Takes the stream in which the events of the call are stored.
     pub fn take_stream(&mut self) -> Option<ResumableStream> {
         self.stream.take()
     }
@@ -130,8 +130,8 @@ impl RunningCall {
         self.notifier.has_progress()
     }
 
-    /// Returns the future that runs the call, to be polled elsewhere. Dropping `self` then does not cancel
-    /// the call.
+    /// Returns the future that runs the call, to be polled elsewhere. After that, dropping `self` does not cancel the
+    /// call.
     pub fn detach(&mut self) -> BoxFuture<'static, ()> {
         let (sender, receiver) = oneshot::channel();
         let receiver = Box::pin(async move { receiver.await.ok().flatten() });
@@ -141,7 +141,7 @@ impl RunningCall {
         })
     }
 
-    /// Polls the call once. A call that is ready needs neither a task nor a timer.
+    /// Polls the call once. For a call that is ready immediately, neither a task nor a timer is needed.
     pub async fn try_ready(&mut self) -> Poll<Option<CallReply>> {
         let reply = poll_fn(|context| Poll::Ready(self.reply.as_mut().poll(context))).await;
         if reply.is_pending() {
@@ -150,15 +150,15 @@ impl RunningCall {
         reply.map(|reply| self.finish(reply))
     }
 
-    /// Waits for the end. Returns `None` if the call was cancelled.
+    /// Waits until the call ends. Returns `None` if the call was cancelled.
     pub async fn reply(&mut self) -> Option<CallReply> {
         let reply = self.reply.as_mut().await;
         self.finish(reply)
     }
 
-    /// Waits for the end, at most for `limit` and only until the call sends something.
+    /// Waits until the call ends, until it sends a message, or until `limit` has passed.
     pub async fn reply_within(&mut self, limit: Duration) -> Poll<Option<CallReply>> {
-        // Without the timers of `next`, whose intervals are longer.
+        // Does not use the timers of `next`, because their intervals are longer.
         let first = async {
             loop {
                 let event = tokio::select! {
@@ -187,7 +187,7 @@ impl RunningCall {
         Some(CallReply { notifications, ..reply })
     }
 
-    /// Returns the next event. The last one is the reply unless the call was cancelled.
+    /// Returns the next event. The last event is the reply, unless the call was cancelled.
     pub async fn next(&mut self) -> Option<Event> {
         if self.peeked.is_some() || self.has_ended {
             return self.peeked.take();

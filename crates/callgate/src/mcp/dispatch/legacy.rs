@@ -99,7 +99,7 @@ impl Mcp {
         self.relay(caller, negotiated, || relay::cancellation(id)).await
     }
 
-    /// Relays a message to the other servers, one of which may run the call.
+    /// Relays a message to all other servers, because one of them may run the call.
     async fn relay(
         &self,
         caller: &Caller,
@@ -148,14 +148,17 @@ impl Mcp {
     ) -> Result<McpResponse, McpError> {
         let negotiated = Negotiated { accepts_events: false, ..self.negotiated(inbound, claimed)? };
         if negotiated.revision != Revision::V2025_03_26 && inbound.kind != InboundKind::RawRequest {
-            let message = format!("{} has no batches; send one message", negotiated.revision);
+            let message = format!(
+                "revision {} does not support batches; send one message at a time",
+                negotiated.revision
+            );
             return Err(McpError::bad_request(INVALID_REQUEST, message));
         }
         let caller = &inbound.caller.in_batch();
         let inbound = &Inbound { caller, ..*inbound };
         let mut parts = Vec::new();
         for (index, message) in messages.into_iter().enumerate() {
-            // The first message is counted already.
+            // The first message of the batch has already been counted.
             let admitted =
                 if index == 0 { Ok(()) } else { self.gateway.count_request(inbound.caller) };
             let reply = match (message, admitted) {
@@ -180,7 +183,7 @@ impl Mcp {
 }
 
 impl RequestContext<'_> {
-    /// Changes the state of the session or connection. Returns `None` if there is neither.
+    /// Changes the state of the session or connection. Returns `None` if the client has neither.
     async fn change(&self, edit: SessionEdit) -> Result<Option<SessionState>, McpError> {
         if let Some(session) = &self.negotiated.session {
             return self.mcp.change(self.inbound.caller, session, edit).await.map(Some);
@@ -190,7 +193,7 @@ impl RequestContext<'_> {
         Ok(Some(connection.state().session))
     }
 
-    /// `logging/setLevel`. Has no effect without a session, because no log messages are sent then.
+    /// `logging/setLevel`. Without a session it has no effect, because then no log messages are sent.
     pub(crate) async fn set_log_level(&self) -> Result<McpResponse, McpError> {
         let level = self.request.params.required_text("level")?;
         let level = LogLevel::from_str(&level)

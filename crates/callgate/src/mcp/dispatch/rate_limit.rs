@@ -35,7 +35,7 @@ impl Mcp {
         }
     }
 
-    /// Refuses a legacy message, which may be one of a batch.
+    /// Refuses a legacy message. The message may be part of a batch.
     pub(crate) fn refuse_legacy(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
@@ -55,7 +55,7 @@ impl Mcp {
 }
 
 impl RequestContext<'_> {
-    /// Refuses a request. Agents read results of tools, so a call has a result that says how long to wait.
+    /// Refuses a request. A tool call gets a result that says how long to wait, because agents read results of tools.
     fn refuse(&self, limited: RateLimited) -> Result<McpResponse, McpError> {
         if self.request.method == "tools/call" {
             return Ok(McpResponse::Message(tools::error_result(self, &limited.to_string())));

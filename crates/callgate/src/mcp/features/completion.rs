@@ -1,4 +1,4 @@
-//! `completion/complete`: values for an argument of a prompt or a resource template, from the embedding program.
+//! `completion/complete`: values for an argument of a prompt or a resource template, provided by the embedding program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,8 @@ const MAX_VALUES: usize = 100;
 
 /// Completes arguments.
 pub trait Complete: Send + Sync + fmt::Debug {
-    /// Returns values that complete the argument. Called only for prompts, resources and templates that the lists
-    /// of the server contain for the caller.
+    /// Returns values that complete the argument. Called only for prompts, resources and templates that the caller sees
+    /// in the server's lists.
     fn complete(
         self: Arc<Self>,
         context: Context,
@@ -36,9 +36,9 @@ pub struct CompletionRequest {
     pub reference: CompletionReference,
     /// Name of the argument.
     pub name: String,
-    /// The value as far as it is typed.
+    /// The part of the value that the user has typed.
     pub value: String,
-    /// Arguments that are already known.
+    /// Values of other arguments that are already known.
     pub arguments: BTreeMap<String, String>,
 }
 
@@ -71,7 +71,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Creates a list of values, of which the first hundred are sent.
+    /// Creates a list of values. Only the first hundred are sent.
     pub fn new(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let total = u64::try_from(values.len()).ok();
@@ -80,7 +80,7 @@ impl Completions {
         Self { values, total, has_more }
     }
 
-    /// Sets the number of values that exist.
+    /// Sets the total number of values, including those that are not sent.
     #[must_use]
     pub fn total(mut self, total: u64) -> Self {
         self.total = Some(total);

@@ -13,10 +13,10 @@ use crate::mcp::{
 use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
 use crate::wire::{Revision, shortened};
 
-/// Key of `_meta` with the name and version of the client.
+/// Key in `_meta` for the name and version of the client.
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
-/// How long clients may cache the result of `server/discover`.
+/// Time for which clients may cache the result of `server/discover`, in milliseconds.
 const DISCOVER_TTL_MS: u32 = 60_000;
 
 /// `server/discover`
@@ -69,8 +69,8 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, Mc
     Ok(McpResponse::SessionOpened { message, session: if is_http { open() } else { None } })
 }
 
-/// Returns the instructions for the model, and with whom clients may share them. A summary has only the tools and
-/// sections that the caller may see.
+/// Returns the instructions for the model, and the cache scope that tells clients with whom they may share them. A
+/// summary contains only tools and sections that the caller may see.
 fn instructions(request: &RequestContext<'_>, settings: &Settings) -> (String, &'static str) {
     if !settings.instructions.is_empty() {
         return (settings.instructions.clone(), "public");
@@ -79,7 +79,7 @@ fn instructions(request: &RequestContext<'_>, settings: &Settings) -> (String, &
     (format!("{}: {summary}", settings.server_name), "private")
 }
 
-/// Logs name and version of the client at level debug.
+/// Logs the name and version of the client at level debug.
 fn log_client(request: &RequestContext<'_>, info: Option<&RawValue>, revision: Revision) {
     #[derive(Default, serde::Deserialize)]
     struct ClientInfo {

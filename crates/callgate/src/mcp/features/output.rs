@@ -24,7 +24,7 @@ impl Default for OutputChecks {
 }
 
 impl OutputChecks {
-    /// Fails with the reason if the result does not match the schema.
+    /// Checks a result. Fails with the reason if the result does not match the schema.
     pub(crate) fn check(&self, schema: &Bytes, result: &str) -> Result<(), String> {
         let validator = match self.cache.get(schema) {
             Some(validator) => validator,

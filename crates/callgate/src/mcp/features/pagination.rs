@@ -1,5 +1,5 @@
-//! Pages of lists from the embedding program. Items are sorted by key, so that none is skipped or repeated if the
-//! list changes between two pages.
+//! Pages of lists that the embedding program provides. Items are sorted by key, so that no item is skipped or repeated
+//! if the list changes between two pages.
 
 use serde::Serialize;
 
@@ -14,13 +14,13 @@ pub(crate) trait ListItem: Serialize + Send + 'static {
     fn key(&self) -> &str;
 }
 
-/// A page: the member of the result, and the key that it begins after.
+/// A page: the name of the list in the result, and the key after which the page begins.
 struct ListPage {
     member: &'static str,
     after: Option<String>,
 }
 
-/// Reads `cursor`: the last key of the previous page.
+/// Reads `cursor`, which contains the last key of the previous page.
 pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpError> {
     let cursor = context.request.params.text("cursor")?.unwrap_or_default();
     let after = AfterCursor::decode(&cursor)
@@ -28,7 +28,7 @@ pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpE
     Ok(after.map(|AfterCursor(key)| key))
 }
 
-/// Answers a list request with a page of `own` and, if `all` is set, of the items that it returns.
+/// Answers a list request with a page of `own` and, if `all` is set, of the items that the future returns.
 pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),

@@ -97,7 +97,7 @@ impl PromptDefinition {
     }
 }
 
-/// The prompts of an application's functions. Each caller gets those that they may use.
+/// The prompts of an application's functions. Each caller sees only the prompts that they may use.
 #[derive(Debug, Default)]
 pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
 
@@ -115,7 +115,7 @@ impl Prompts for LocalPrompts {
         arguments: BTreeMap<String, String>,
     ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>> {
         Box::pin(async move {
-            // The caller has listed the prompt; access is checked again where it runs.
+            // Prompts are only called if they are in the caller's list. Access is checked again here.
             let is_match = |one: &&PromptFunction| {
                 one.prompt.name() == name && one.requirement.allows(&context.caller.grants)
             };

@@ -1,4 +1,4 @@
-//! `prompts/list` and `prompts/get`, from the embedding program.
+//! `prompts/list` and `prompts/get`: prompts that the embedding program provides.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub trait Prompts: Send + Sync + fmt::Debug {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>>;
 
     /// Returns the messages of a prompt, or `None` if it does not exist. Called only for prompts that
-    /// [`list`](Self::list) returns for the caller, with all required arguments.
+    /// [`list`](Self::list) returns for the caller, and only with all required arguments.
     fn get(
         self: Arc<Self>,
         context: Context,
@@ -117,7 +117,7 @@ pub struct GetPromptResult {
 }
 
 impl GetPromptResult {
-    /// Adds a message of the user.
+    /// Adds a message with the role user.
     #[must_use]
     pub fn user(self, content: impl Into<Content>) -> Self {
         self.message(Role::User, content)
@@ -138,7 +138,7 @@ impl GetPromptResult {
     }
 }
 
-/// One message of the user.
+/// A result with one message of the role user.
 impl<T: Into<Content>> From<T> for GetPromptResult {
     fn from(content: T) -> Self {
         Self::default().user(content)
@@ -182,7 +182,7 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     context.run_about(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
-/// Reads an object of few strings without duplicate keys.
+/// Reads an object whose values are strings, with few members and without duplicate keys.
 pub(super) fn string_map(object: &RawValue) -> Option<BTreeMap<String, String>> {
     let members = strict_json::few_members(object.get()).ok()?;
     let text = |(name, raw): (Cow<'_, str>, &RawValue)| {

@@ -33,8 +33,8 @@ impl Address {
     }
 }
 
-/// Return types of functions with `#[resource]`: a text, bytes, [`ResourceContents`] or a list of them, or an
-/// `Option` of one if the resource may not exist.
+/// Return types of functions with `#[resource]`: a text, bytes, [`ResourceContents`] or a list of them. If the resource
+/// may not exist, the type is an `Option` of one of these.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
     note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, or an `Option` or `Result` of one if the resource may not exist"
@@ -99,8 +99,8 @@ impl ResourceFunction {
         self.definition.uri
     }
 
-    /// Returns the URI template without the names of its variables. If two functions have the same form, only the
-    /// first one is called.
+    /// Returns the URI template without the names of its variables. If two functions return the same text, only the
+    /// first function is called.
     pub(crate) fn form(&self) -> String {
         let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
             0 => part.to_owned(),
@@ -177,7 +177,7 @@ impl ResourceDefinition {
     }
 }
 
-/// The resources of an application's functions. Each caller gets those that they may read.
+/// The resources of an application's functions. Each caller sees only the resources that they may read.
 #[derive(Debug, Default)]
 pub(crate) struct LocalResources {
     pub(crate) functions: Vec<ResourceFunction>,
@@ -185,7 +185,7 @@ pub(crate) struct LocalResources {
 }
 
 impl LocalResources {
-    /// Finds the function of a URI and the values of its variables. A fixed URI takes precedence over templates.
+    /// Finds the function for a URI and the values of its variables. A fixed URI takes precedence over a template.
     fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
         let of = |is_template: bool| {
             let mut functions = self
@@ -245,8 +245,8 @@ impl Resources for LocalResources {
     }
 }
 
-/// Returns the values of a template's variables in a URI, or `None` if it does not match. A value is not empty and
-/// contains no slash unless it is percent-encoded.
+/// Returns the values of a template's variables in a URI, or `None` if the URI does not match. A value must not be
+/// empty, and must not contain a slash unless the slash is percent-encoded.
 fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     let Some((start, mut pattern)) = pattern.split_once('{') else {
         return (pattern == uri).then(BTreeMap::new);
@@ -256,7 +256,7 @@ fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     loop {
         let (name, after) = pattern.split_once('}')?;
         let (part, others, next) = match after.split_once('{') {
-            // The last variable extends to the end, without the template's suffix.
+            // The last variable extends to the end of the URI, without the suffix of the template.
             None => (rest.strip_suffix(after)?, "", None),
             Some((between, next)) => {
                 let (part, others) = rest.split_once(between)?;

@@ -1,5 +1,5 @@
-//! `resources/list`, `resources/templates/list` and `resources/read`: the resources of the embedding program, and
-//! the caller's tools as one more.
+//! `resources/list`, `resources/templates/list` and `resources/read`: the resources that the embedding program
+//! provides, and the caller's tools as an additional resource.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::upstream::local::{Context, Error};
 use crate::upstream::{BoxFuture, ResourceContents};
 use crate::wire::Revision;
 
-/// URI of the caller's tools.
+/// URI of the resource that contains the caller's tools.
 const TOOLS_URI: &str = "callgate://tools";
-/// Error code of legacy revisions.
+/// Error code of legacy revisions for an unknown resource.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The resources of a server.
@@ -38,8 +38,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
-    /// Returns `true` if the caller may read the resource and is therefore notified of its changes. By
-    /// default nobody is notified.
+    /// Returns `true` if the caller may read the resource. Only such callers are notified of its changes. The default
+    /// returns `false` for every caller.
     fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let _ = (caller, uri);
         false
@@ -47,8 +47,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
 
     /// Returns `true` if clients may subscribe to resources.
     ///
-    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated) notifies the clients that subscribed to a
-    /// resource and that [`can_read`](Self::can_read) it.
+    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated) notifies the clients that subscribed to a resource,
+    /// if the caller [can read](Self::can_read) it.
     fn can_subscribe(&self) -> bool {
         false
     }

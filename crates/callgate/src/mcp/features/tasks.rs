@@ -1,8 +1,8 @@
 //! Tasks: calls that continue after the reply to their request (the extension `io.modelcontextprotocol/tasks`).
 //!
-//! A method starts one with [`Client::become_task`](crate::upstream::Client::become_task). A task is saved
-//! in a [`TaskStore`] before its id is sent to the client. The process that started a task runs it and
-//! holds its open questions.
+//! A method starts a task with [`Client::become_task`](crate::upstream::Client::become_task). The task is saved in a
+//! [`TaskStore`] before its id is sent to the client. The process that started the task runs it and keeps its open
+//! questions in memory.
 
 mod action;
 mod running;
@@ -27,12 +27,12 @@ use crate::wire::jsonrpc::RpcError;
 pub(crate) use action::handle;
 pub(crate) use running::{StartedTask, start};
 
-/// Recommended interval between polls of a client, in milliseconds.
+/// Recommended interval at which clients poll a task, in milliseconds.
 const POLL_MS: u64 = 1000;
 /// Maximum number of open questions of a task.
 const MAX_OPEN: usize = 32;
 
-/// Stores tasks. The implementation limits their number, and may delete tasks after their [`ttl`](Task::ttl).
+/// Stores tasks. The implementation limits the number of tasks, and may delete a task after its [`ttl`](Task::ttl).
 pub trait TaskStore: Send + Sync + fmt::Debug {
     /// Saves a task durably, replacing its previous version.
     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>>;
@@ -46,11 +46,11 @@ pub trait TaskStore: Send + Sync + fmt::Debug {
 pub struct Task {
     /// Unique and unguessable id.
     pub id: String,
-    /// Id of the user who started it; no other user may see it.
+    /// Id of the user who started the task. No other user may see the task.
     pub user: Option<i64>,
-    /// When it started, in milliseconds since the Unix epoch.
+    /// Time at which the task started, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When it last changed.
+    /// Time of the last change, in milliseconds since the Unix epoch.
     pub updated_at: u64,
     /// Time to live, in milliseconds.
     pub ttl: u64,
@@ -72,7 +72,7 @@ pub enum TaskStatus {
     Completed(Value),
     /// The request failed with a JSON-RPC error.
     Failed(RpcError),
-    /// The client cancelled it.
+    /// The client cancelled the task.
     Cancelled,
 }
 
@@ -97,7 +97,7 @@ impl Task {
         self.created_at.saturating_add(self.ttl) <= now()
     }
 
-    /// Returns the task as `tasks/get` shows it.
+    /// Returns the task in the form of the result of `tasks/get`.
     pub(crate) fn detailed(&self) -> TaskView<'_> {
         let detail = match &self.status {
             TaskStatus::InputRequired(requests) => Some(TaskDetail::InputRequests(requests)),
@@ -122,7 +122,7 @@ impl Task {
     }
 }
 
-/// A task as clients see it.
+/// The part of a task that clients see.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TaskView<'a> {
@@ -166,9 +166,9 @@ pub(crate) struct Tasks {
 
 #[derive(Debug)]
 struct RunningTask {
-    /// The slot among all running tasks.
+    /// The task's share of the number of running tasks.
     share: Share,
-    /// Locked while it is changed and saved.
+    /// The state of the task. Locked while it is changed and saved.
     state: tokio::sync::Mutex<TaskState>,
     cancelled: Notify,
 }
@@ -186,7 +186,7 @@ impl TaskState {
         let problem = if !capabilities.has(question.needs) {
             format!("the client does not offer {}", question.needs)
         } else if self.open.contains_key(&question.key) {
-            format!("the question `{}` is open already", question.key)
+            format!("the question `{}` is already open", question.key)
         } else if self.open.len() >= MAX_OPEN {
             "too many questions are open".to_owned()
         } else {
@@ -196,7 +196,7 @@ impl TaskState {
         question.answer(Err(problem));
     }
 
-    /// Sets the status according to the open questions.
+    /// Sets the status, which depends on whether questions are open.
     fn update_status(&mut self) {
         self.open.retain(|_, question| question.is_awaited());
         self.task.status = if self.open.is_empty() {
@@ -226,7 +226,7 @@ impl Tasks {
         self.lock().get(id).cloned()
     }
 
-    /// Saves a task and notifies streams.
+    /// Saves a task and notifies open streams.
     async fn save(&self, state: &mut TaskState) -> Result<(), Error> {
         state.task.updated_at = now();
         self.store.put(state.task.clone()).await?;
@@ -234,7 +234,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Changes and saves a task unless it has finished.
+    /// Changes and saves a task, unless it has finished.
     async fn change(&self, running: &RunningTask, change: impl FnOnce(&mut TaskState)) {
         let mut state = running.state.lock().await;
         if state.task.status.is_finished() {

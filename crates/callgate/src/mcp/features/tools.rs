@@ -22,7 +22,7 @@ use crate::wire::LogLevel;
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 
-/// Maximum size of a page, in bytes: many clients read only the first page.
+/// Maximum size of a page, in bytes. It is large because many clients read only the first page.
 pub(crate) const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum length of an upstream's error data in a result.
 const MAX_ERROR_DATA: usize = 2 * 1024;
@@ -49,7 +49,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     }
     result.cache(settings.list_ttl_ms, "private");
     let message = result.finish(&settings);
-    // The tools are shared bytes, which need no memory.
+    // The tools are shared bytes, so no memory is reserved for them.
     if inbound.caller.batch().is_some_and(|batch| !batch.add(message.len())) {
         return Err(McpError::batch_full());
     }
@@ -136,7 +136,7 @@ impl ToolCall {
         }
     }
 
-    /// Writes a result whose content the method chose.
+    /// Writes a result whose content blocks the method itself returned.
     async fn content_result(&self, content: ToolContent) -> EncodedMessage {
         let ToolContent { content, structured_content, is_error } = content;
         let revision = self.context.negotiated.revision;
@@ -151,10 +151,9 @@ impl ToolCall {
                     Err(problem) => return self.error_result(&problem, Some(&json)),
                 }
             }
-            // The client would reject a result without the structured content that the tool declares.
+            // Clients would reject a result without structured content, because the tool declares an output schema.
             None if !is_error && !matches!(self.declared_output(), Structured::No) => {
-                let problem =
-                    "The method ran, but returned no data, which its output schema requires";
+                let problem = "The method ran, but returned no data, although its output schema requires data";
                 return self.error_result(problem, None);
             }
             None => {}
@@ -179,8 +178,8 @@ impl ToolCall {
 
     /// Returns how the result is written as `structuredContent`.
     ///
-    /// Fails if it does not match the declared output schema: the client would reject the whole result, with a less
-    /// helpful message. Fails also if it cannot be checked now.
+    /// Fails if the result does not match the declared output schema, because the client would reject the whole result
+    /// with a less helpful message. Also fails if the result cannot be checked at the moment.
     async fn structured(&self, result: &str) -> Result<Structured, String> {
         let structured = self.declared_output();
         let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
@@ -291,7 +290,7 @@ impl Structured {
 /// The text of a content block.
 enum Text<'a> {
     Plain(&'a str),
-    /// Compact JSON. A JSON string becomes its text, any other value its JSON.
+    /// Compact JSON. A JSON string is written as its text, any other value as JSON.
     Json(&'a str),
 }
 
@@ -311,7 +310,7 @@ fn write_text(out: &mut Vec<u8>, texts: &[Text<'_>]) {
     out.push(b']');
 }
 
-/// Returns an upstream's error as text: its message, its code, and its data up to a limit.
+/// Returns an upstream's error as text: its message, its code, and its data up to a maximum length.
 fn error_text(error: &RpcError) -> String {
     let message = if error.message.is_empty() { "Tool execution failed" } else { &error.message };
     let mut text = match error.code {

@@ -1,18 +1,18 @@
-//! Determines the protocol era of a message, or the error: a pure function of the kind of message, the headers and
-//! the body, for HTTP and stdio.
+//! Determines the protocol era of a message, or the error. [`classify`] is a pure function of the kind of message, the
+//! headers and the body, and is used for HTTP and stdio.
 //!
-//! The body decides, and the headers must agree with it. In this order:
+//! The body decides, and the headers must agree with the body. The first line that matches applies:
 //!
 //! | message | result |
 //! | --- | --- |
-//! | GET, DELETE | a legacy session's stream or end; 405 under a modern version header |
+//! | GET, DELETE | opens the stream of a legacy session, or ends the session; with a modern version header 405 |
 //! | not JSON, not JSON-RPC, `id: null` | 400 with -32700 or -32600 |
 //! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or if a message is modern |
-//! | a response | legacy: accepted; under a modern version header 400 -32600 |
+//! | a response | legacy: accepted; with a modern version header 400 -32600 |
 //! | a notification | accepted |
 //! | `initialize` without a complete modern `_meta` | the legacy handshake |
 //! | `_meta` names a revision | modern, see [`check_modern`] |
-//! | a modern version header without that | 400 -32602 with the missing keys |
+//! | a modern version header, but no revision in `_meta` | 400 -32602 with the missing keys |
 //! | anything else | legacy; an unknown version in the header is 400 -32600 |
 
 #[cfg(test)]
@@ -57,9 +57,9 @@ pub enum InboundKind {
 /// A classified message.
 #[derive(Debug)]
 pub(crate) enum Route<'a> {
-    /// A request that states its revision and capabilities in `_meta`.
+    /// A request with its revision and capabilities in `_meta`.
     Modern(McpRequest<'a>),
-    /// A message after a handshake. `claimed` is the revision of the version header.
+    /// A message of a legacy client. `claimed` is the revision in the version header.
     Legacy { claimed: Option<Revision>, message: Message<'a> },
     /// A batch. Each invalid message has its own error.
     Batch { claimed: Option<Revision>, messages: Vec<Result<Message<'a>, McpError>> },
@@ -122,7 +122,7 @@ pub(crate) fn classify<'a>(
         InboundKind::OpenStream | InboundKind::EndSession if is_modern_header(headers) => {
             return Err(McpError::method_not_allowed());
         }
-        // Clients of the old HTTP+SSE transport would wait for an event that never comes.
+        // Clients of the old HTTP+SSE transport would wait for an event that this server never sends.
         InboundKind::OpenStream if headers.is_some_and(is_bare) => {
             return Err(McpError::no_session_stream());
         }
@@ -152,7 +152,7 @@ pub(crate) fn classify<'a>(
         return Err(missing_meta(&request.meta).with_id(request.id));
     }
     let claimed = match claimed(headers) {
-        // A handshake negotiates the revision.
+        // The handshake itself negotiates the revision, so the header is ignored.
         _ if is_handshake => None,
         Err(error) => return Err(error.with_id(request.id)),
         Ok(claimed) => claimed,
@@ -160,7 +160,7 @@ pub(crate) fn classify<'a>(
     Ok(Route::Legacy { claimed, message: Message::Request(request) })
 }
 
-/// Checks a modern request, in this order.
+/// Checks a modern request. The checks have this order:
 ///
 /// | failure | code |
 /// | --- | --- |
@@ -169,7 +169,7 @@ pub(crate) fn classify<'a>(
 /// | the revision is not offered | 400 -32022 |
 /// | `Mcp-Method` or `Mcp-Name` is missing or does not match | 400 -32020 |
 ///
-/// The method checks `Mcp-Param-*` and everything else later.
+/// The method later checks `Mcp-Param-*` and its own parameters.
 fn check_modern<'a>(
     request: McpRequest<'a>,
     headers: Option<&dyn Headers>,
@@ -198,7 +198,7 @@ fn check_modern<'a>(
     Ok(Route::Modern(request))
 }
 
-/// Returns the error of a legacy server for a revision that it does not know.
+/// Returns the error that a server without modern revisions sends for a revision that it does not know.
 fn legacy_only(version: &str, newest: Revision) -> McpError {
     let message = format!(
         "Unsupported protocol version {version}; this server offers up to {newest}: begin with \
@@ -207,11 +207,11 @@ fn legacy_only(version: &str, newest: Revision) -> McpError {
     McpError::bad_request(INVALID_REQUEST, message)
 }
 
-/// Maximum number of characters of an unknown revision that are repeated.
+/// Maximum number of characters of an unknown revision that the error repeats.
 const MAX_VERSION: usize = 100;
 
 fn unsupported(version: &str, newest: Revision) -> McpError {
-    // Without legacy revisions: a client would send the same request with one of them.
+    // Lists only modern revisions, because a client would send the same modern request with a legacy revision.
     let modern = newest.and_older().filter(|revision| revision.is_modern());
     let supported: Vec<&str> = modern.map(Revision::as_str).collect();
     let version: String = version.chars().take(MAX_VERSION).collect();
@@ -263,14 +263,14 @@ pub(crate) fn mismatch(header: &str, problem: &str) -> McpError {
     McpError::bad_request(HEADER_MISMATCH, format!("the header `{header}` {problem}"))
 }
 
-/// Returns `true` if no header names a session, a revision or an event to continue from.
+/// Returns `true` if the headers contain no session, no revision and no last event id.
 fn is_bare(headers: &dyn Headers) -> bool {
     [headers::SESSION_ID, headers::PROTOCOL_VERSION, headers::LAST_EVENT_ID]
         .iter()
         .all(|name| headers.header(name) == Header::Absent)
 }
 
-/// Returns `true` if the version header names a modern revision, known or future.
+/// Returns `true` if the version header contains a modern revision, known or future.
 fn is_modern_header(headers: Option<&dyn Headers>) -> bool {
     let Some(Header::One(version)) =
         headers.map(|headers| headers.header(headers::PROTOCOL_VERSION))
@@ -282,7 +282,7 @@ fn is_modern_header(headers: Option<&dyn Headers>) -> bool {
     is_date && version >= Revision::V2026_07_28.as_str()
 }
 
-/// Returns the revision of the version header after a handshake.
+/// Returns the revision in the version header of a legacy message.
 fn claimed(headers: Option<&dyn Headers>) -> Result<Option<Revision>, McpError> {
     let Some(headers) = headers else { return Ok(None) };
     let version = match headers.header(headers::PROTOCOL_VERSION) {
@@ -316,7 +316,7 @@ fn batch<'a>(
     let raw = jsonrpc::batch(body)
         .map_err(|error| McpError::bad_request(error.code(), error.to_string()))?;
     if is_modern_header(headers) {
-        return Err(refused("this revision has no batches"));
+        return Err(refused("this revision does not support batches"));
     }
     let claimed = claimed(headers)?;
     let messages: Vec<_> = raw.into_iter().map(|message| read_message(message.get())).collect();

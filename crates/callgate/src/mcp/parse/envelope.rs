@@ -15,7 +15,7 @@ use crate::wire::strict_json::{self, text};
 
 /// Maximum number of members of `params` and of `_meta`.
 const MAX_MEMBERS: usize = 64;
-/// Maximum length of a number that is an id. JSON parsers differ in how they read longer numbers.
+/// Maximum length of a number that is used as an id. JSON parsers differ in how they read longer numbers.
 const MAX_DIGITS: usize = 20;
 
 /// Reads a message. If `params` is not a valid object, the message is read again to report the error.
@@ -59,7 +59,7 @@ fn message<'a, P>(
     }
 }
 
-/// Returns the id of a request that is not answered by its method.
+/// Returns the id of a request that is refused before its method runs.
 #[cfg(feature = "http")]
 pub(crate) fn request_id(body: &[u8]) -> Option<Box<RawValue>> {
     #[derive(serde::Deserialize)]
@@ -79,7 +79,7 @@ pub(crate) fn is_id(raw: &str) -> bool {
             && !raw.contains(['.', 'e', 'E']))
 }
 
-/// `params`, with `_meta` apart.
+/// `params`, with `_meta` in a separate field.
 #[derive(Debug, Default)]
 struct Params<'a> {
     members: Members<'a>,
@@ -120,10 +120,10 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Reads at most one member more than [`MAX_MEMBERS`] and skips the rest. It is used with `deserialize_any`, since
+/// Reads at most [`MAX_MEMBERS`] and one more member, and skips the rest. Must be used with `deserialize_any`, because
 /// `deserialize_map` would copy a string of any length into its error.
 struct MembersVisitor<'m, 'a> {
-    /// If set, `_meta` is stored here and not among the members.
+    /// If set, `_meta` is stored here instead of among the members.
     meta: Option<&'m mut Option<Members<'a>>>,
 }
 
@@ -145,7 +145,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
         while let Some(Key(key)) = map.next_key()? {
             let meta = self.meta.as_deref_mut().filter(|_| key == "_meta");
             if members.get(&key).is_some() || meta.as_ref().is_some_and(|meta| meta.is_some()) {
-                return Err(A::Error::custom(format_args!("the key `{key}` is there twice")));
+                return Err(A::Error::custom(format_args!("the key `{key}` is duplicated")));
             }
             match meta {
                 Some(meta) => {
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads an object. A missing object, and null, which some clients send, count as an empty object.
+    /// Reads an object. An absent value and null count as an empty object, because some clients send null.
     fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, McpError> {
         let wrong =
             |why| McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn duplicate_keys_are_refused_in_params_and_meta() {
-        let twice = |key: &str| format!("the key `{key}` is there twice");
+        let twice = |key: &str| format!("the key `{key}` is duplicated");
         for (params, name, key) in [
             (r#"{"a":1,"\u0061":2}"#, "params", "a"),
             (r#"{"_meta":{},"_meta":{}}"#, "params", "_meta"),

@@ -22,15 +22,15 @@ pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 pub enum Header<'a> {
     /// The header is missing.
     Absent,
-    /// The header occurs once; its value without surrounding white space.
+    /// The header occurs once. The value has no surrounding white space.
     One(&'a str),
-    /// The header occurs several times, or is not visible ASCII.
+    /// The header occurs several times, or its value is not visible ASCII.
     Unusable,
 }
 
 #[cfg(any(test, fuzzing, feature = "http"))]
 impl<'a> Header<'a> {
-    /// Reads the values of one header; `None` stands for a value that is not visible ASCII.
+    /// Reads the values of one header. `None` stands for a value that is not visible ASCII.
     pub(crate) fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
         match (values.next(), values.next()) {
             (None, _) => Self::Absent,
@@ -55,7 +55,7 @@ impl Headers for Vec<(&str, &str)> {
     }
 }
 
-/// Decodes a header that repeats a part of the body: `=?base64?…?=` encodes text that is not ASCII.
+/// Decodes a header that repeats a part of the body. `=?base64?…?=` encodes text that is not ASCII.
 pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
     else {
@@ -65,7 +65,7 @@ pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// Encodes a text as a header that [`decode`] decodes.
+/// Encodes a text as a header value that [`decode`] can decode.
 #[cfg(feature = "bridge")]
 pub(crate) fn encode(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))

@@ -1,4 +1,4 @@
-//! `Mcp-Param-*`: the arguments that a modern client repeats in headers must equal those of the body,
+//! `Mcp-Param-*`: headers in which a modern client repeats arguments. They must equal the arguments in the body,
 //! because a proxy may have routed the request by the headers.
 
 use std::borrow::Cow;
@@ -38,10 +38,10 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Objects in the arguments, which can be large, by their paths: each is parsed once.
+/// Objects in the arguments by their paths. They can be large, so each is parsed only once.
 type ParsedObjects<'a, 'p> = Vec<(&'p [Box<str>], Vec<(Cow<'a, str>, &'a RawValue)>)>;
 
-/// Returns the argument unless it is absent or null.
+/// Returns the argument at a path, or `None` if it is absent or null.
 fn argument_at<'a, 'p>(
     parsed: &mut ParsedObjects<'a, 'p>,
     arguments: &'a RawValue,
@@ -73,7 +73,7 @@ fn matches(header: &str, argument: &RawValue) -> bool {
         _ => match (raw.parse::<f64>(), header.parse::<f64>()) {
             #[expect(clippy::float_cmp, reason = "compares decimal numbers such as `1.0` and `1`")]
             (Ok(argument), Ok(header)) => argument == header,
-            // The check of the arguments reports a list or an object with a better message.
+            // The later check of the arguments reports a list or an object with a better message.
             _ => raw.starts_with(['[', '{']),
         },
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Removes white space outside of strings.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
-    // Most results contain no white space at all; this check is fast.
+    // Most results contain no white space at all, and this check is fast.
     if !json.bytes().any(|byte| byte <= b' ') {
         return Cow::Borrowed(json);
     }

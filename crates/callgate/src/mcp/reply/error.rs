@@ -24,9 +24,9 @@ pub struct McpError {
     pub(crate) id: Option<Box<RawValue>>,
     /// The JSON-RPC error.
     pub error: Box<RpcError>,
-    /// Whether the message was a notification, which has no response over stdio.
+    /// Whether the message was a notification. Over stdio, a notification gets no response.
     pub(crate) is_for_notification: bool,
-    /// Seconds to wait before another attempt.
+    /// Number of seconds that the client should wait before another attempt.
     pub retry_after: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl McpError {
         Self::new(400, code, message)
     }
 
-    /// Returns an error with status 200: another status could make a client fall back to another era.
+    /// Returns an error with status 200, because another status could make a client fall back to another era.
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(200, INVALID_PARAMS, message)
     }
@@ -59,9 +59,10 @@ impl McpError {
         Self::new(200, INVALID_REQUEST, BATCH_FULL)
     }
 
-    /// The same error for sessions that have ended, belong to another user, or never existed.
+    /// Returns the same error for sessions that have ended, belong to another user, or never existed.
     pub(crate) fn session_not_found() -> Self {
-        let message = "the session is unknown, has ended or is another user's; initialize again";
+        let message =
+            "the session is unknown, has ended or belongs to another user; send `initialize` again";
         Self::new(404, INVALID_REQUEST, message)
     }
 
@@ -69,7 +70,7 @@ impl McpError {
         Self::new(405, INVALID_REQUEST, "this revision allows only POST")
     }
 
-    /// Returns the error of a `GET` without a session and a revision.
+    /// Returns the error for a `GET` that has neither a session nor a revision.
     pub(crate) fn no_session_stream() -> Self {
         let message = "GET opens the event stream of a session: POST `initialize` first, and send \
                        `Mcp-Session-Id`; this server has no HTTP+SSE transport";
@@ -82,7 +83,7 @@ impl McpError {
         Self::bad_request(MISSING_CAPABILITY, message).with_data(data)
     }
 
-    /// Converts an error of a method. Codes that are reserved for servers become internal errors.
+    /// Converts an error of a method. If its code is reserved for servers, the error becomes an internal error.
     pub(crate) fn from_rpc(mut error: RpcError) -> Self {
         if (-32099..=-32000).contains(&error.code) {
             error.code = INTERNAL_ERROR;
@@ -90,7 +91,7 @@ impl McpError {
         Self { error: Box::new(error), ..Self::new(200, 0, "") }
     }
 
-    /// Creates an error. A message that repeats a long text of the client is cut.
+    /// Creates an error. Truncates the message, which may repeat a long text of the client.
     pub fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
         let error = Box::new(RpcError::new(code, shortened(message.into())));
         Self { status, id: None, error, is_for_notification: false, retry_after: None }

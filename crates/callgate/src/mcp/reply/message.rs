@@ -1,4 +1,4 @@
-//! Encoded JSON-RPC messages: one JSON text in slices, without line breaks.
+//! Encoded JSON-RPC messages: one JSON text without line breaks, stored as slices.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -42,7 +42,7 @@ impl EncodedMessage {
         }
     }
 
-    /// Returns the message if it is one slice, otherwise its slices.
+    /// Returns the message if it consists of one slice, otherwise its slices.
     pub fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
         match self.0 {
             Parts::One(bytes) => Ok(bytes),
@@ -50,7 +50,7 @@ impl EncodedMessage {
         }
     }
 
-    /// Keeps a budget reservation until the message is sent.
+    /// Keeps a budget reservation until the message has been sent.
     pub(crate) fn holding(self, reservation: BudgetReservation) -> Self {
         Self(match self.0 {
             Parts::One(bytes) => Parts::One(reservation.keep(bytes)),
@@ -79,7 +79,7 @@ impl EncodedMessage {
         }
     }
 
-    /// Encodes an error. It has no id if the id of the request could not be read.
+    /// Encodes an error. If the id of the request could not be read, the error has no id.
     pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
         #[derive(Serialize)]
         struct Reply<'a> {
@@ -101,7 +101,7 @@ impl EncodedMessage {
         Self::of(&Request { jsonrpc: "2.0", id: Some(id), method, params })
     }
 
-    /// Joins responses to a batch.
+    /// Joins the responses to a batch into one message.
     pub(crate) fn batch(messages: impl IntoIterator<Item = Self>) -> Self {
         let mut slices = vec![Bytes::from_static(b"[")];
         for (index, message) in messages.into_iter().enumerate() {
@@ -119,7 +119,7 @@ impl EncodedMessage {
     }
 }
 
-/// A request or, without an id, a notification.
+/// A request, or a notification if it has no id.
 #[derive(Serialize)]
 struct Request<'a, P> {
     jsonrpc: &'static str,
@@ -147,7 +147,7 @@ impl ResultWriter {
         writer
     }
 
-    /// Begins a result of another type than `complete`.
+    /// Begins a result whose type is not `complete`.
     pub(crate) fn of_type(id: &RawValue, revision: Revision, result_type: &str) -> Self {
         let mut writer = Self::begin(id, revision, 200);
         writer.value("resultType", &result_type);
@@ -162,7 +162,7 @@ impl ResultWriter {
         Self { slices: Vec::new(), buffer, revision, is_empty: true }
     }
 
-    /// Begins a member, whose value the caller writes next. The name must not need escaping.
+    /// Begins a member, whose value the caller of this function writes next. The name must not need escaping.
     pub(crate) fn member(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_empty) {
             self.buffer.push(b',');
@@ -189,7 +189,7 @@ impl ResultWriter {
         }
     }
 
-    /// Writes how long and by whom the result may be cached, which modern revisions require.
+    /// Writes for how long and by whom the result may be cached. Modern revisions require both.
     pub(crate) fn cache(&mut self, ttl_ms: u32, scope: &str) {
         if self.revision.is_modern() {
             self.value("ttlMs", &ttl_ms);
@@ -209,7 +209,7 @@ impl ResultWriter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Ends the result. Modern results contain the name of the server.
+    /// Ends the result. In the modern era, adds the name and version of the server.
     pub(crate) fn finish(mut self, settings: &Settings) -> EncodedMessage {
         if self.revision.is_modern() {
             let out = self.member("_meta");
@@ -220,7 +220,7 @@ impl ResultWriter {
         self.end()
     }
 
-    /// Ends the result without the name of the server.
+    /// Ends the result without the name and version of the server.
     pub(crate) fn end(mut self) -> EncodedMessage {
         self.buffer.extend_from_slice(b"}}");
         let last = self.buffer.into();
@@ -245,7 +245,7 @@ impl<'a> ServerInfo<'a> {
     }
 }
 
-/// Writes a value as JSON. Writing to memory does not fail.
+/// Writes a value as JSON. Writing to memory cannot fail.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }

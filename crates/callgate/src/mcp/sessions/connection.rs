@@ -1,4 +1,4 @@
-//! A connection that carries all messages of a client, as over stdio. It replaces a legacy session.
+//! A connection that carries all messages of one client, as over stdio. It takes the place of a legacy session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,14 +8,14 @@ use crate::mcp::Scope;
 use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 
-/// A connection that carries all messages of a client.
+/// A connection that carries all messages of one client.
 #[derive(Debug)]
 pub struct Connection {
     number: u64,
     state: Mutex<ConnectionState>,
 }
 
-/// The result of `initialize`, and the state of the session since.
+/// The result of `initialize`, and the state that has changed since then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionState {
     pub(crate) revision: Option<Revision>,

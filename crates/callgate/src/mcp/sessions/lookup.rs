@@ -8,7 +8,7 @@ use crate::mcp::reply::error::McpError;
 use crate::mcp::{Inbound, Mcp};
 
 impl Mcp {
-    /// Returns the session of the header `Mcp-Session-Id`. Fails if it is not valid.
+    /// Returns the session in the header `Mcp-Session-Id`. Fails if the session is not valid.
     pub(crate) fn session(&self, inbound: &Inbound<'_>) -> Result<Option<Session>, McpError> {
         let id = match inbound.headers.map(|headers| headers.header(SESSION_ID)) {
             None | Some(Header::Absent) => return Ok(None),

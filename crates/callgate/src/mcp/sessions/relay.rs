@@ -1,6 +1,6 @@
 //! Relays answers and cancellations to the server that runs the call.
 //!
-//! Without sticky sessions, a load balancer may send them to any server.
+//! Without sticky sessions, a load balancer may send these messages to any server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,25 +21,24 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 pub(crate) const CANCELLED: &str = "notifications/cancelled";
 /// Maximum length of a relayed message, in bytes. Equals the default limit of a request body.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// Period that the quotas apply to.
+/// Period to which the quotas apply.
 const WINDOW: Duration = Duration::from_mins(1);
-/// Messages and bytes that a session may relay per period.
+/// Maximum number of messages and of bytes that a session may relay per period.
 const SESSION_QUOTA: (usize, usize) = (128, 4 * MAX_MESSAGE);
-/// Quota of a user, or of an address of anonymous callers. Both may open any number of sessions.
+/// Quota of a user, or of one address of anonymous callers. It is needed because the number of sessions is not limited.
 const CALLER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
 /// Quota of all anonymous callers together.
 const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
 const MAX_COUNTED: u64 = 100_000;
 
-/// Maximum number of messages that are relayed at once, so that database connections are left for other
-/// operations.
+/// Maximum number of messages that are relayed at the same time. Leaves database connections for other operations.
 const MAX_POSTS: usize = 2;
 
 /// Sends messages of clients to the other servers that share the sessions.
 pub trait Relay: Send + Sync + fmt::Debug {
-    /// Sends the message to every other server, which passes it to [`Mcp::deliver`]. One of them may run the call that the
-    /// message is for.
+    /// Sends the message to every other server, because one of them may run the call that the message is for. Each
+    /// server passes it to [`Mcp::deliver`].
     fn post(
         &self,
         session: Nonce,
@@ -84,7 +83,7 @@ impl LimitedRelay {
         if message.len() > MAX_MESSAGE {
             let problem = format!(
                 "the call runs on another server, and the message is too long to be relayed: \
-                 {} bytes, at most {MAX_MESSAGE}",
+                 {} bytes, the limit is {MAX_MESSAGE}",
                 message.len()
             );
             return Err(McpError::new(413, INVALID_REQUEST, problem));
@@ -108,11 +107,11 @@ impl LimitedRelay {
         posted.await.map_err(|error| {
             let problem = "the call runs on another server, which cannot be reached";
             tracing::error!(error = error.to_string(), "{problem}");
-            McpError::new(503, INTERNAL_ERROR, format!("{problem}; send it again"))
+            McpError::new(503, INTERNAL_ERROR, format!("{problem}; send the message again"))
         })
     }
 
-    /// Counts a message of `more` bytes. Returns `false` if the quota is exceeded.
+    /// Counts a message of `more` bytes. Returns `false` if the quota would be exceeded.
     fn use_quota(&self, key: QuotaKey, (messages, bytes): (usize, usize), more: usize) -> bool {
         let usage = self.usage.get_with(key, Arc::default);
         usage.messages.fetch_add(1, Ordering::Relaxed) < messages
@@ -138,8 +137,8 @@ pub(crate) fn cancelled<'a>(method: &str, params: &Members<'a>) -> Option<&'a Ra
 }
 
 impl Mcp {
-    /// Handles a message that another server relayed with [`Relay::post`]. Has no effect if it is not for a call
-    /// on this server.
+    /// Handles a message that another server relayed with [`Relay::post`]. Ignores a message for a call that does not
+    /// run on this server.
     pub fn deliver(&self, session: Nonce, message: &str) {
         let scope = Scope::Session(session);
         match read_message(message) {

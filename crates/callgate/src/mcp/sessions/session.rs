@@ -1,5 +1,5 @@
-//! Legacy sessions. The id contains the signed content of the session, so any server with the same key can serve
-//! it, also after a restart. Only the state that changes later is stored.
+//! Legacy sessions. A session id contains the signed content of the session, so that any server with the same key can
+//! serve the session, even after a restart. Only state that changes later is stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::access::{Caller, Principal, RateLimited, RateLimiter, Share, Shares};
 use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 
-/// Maximum total size of session states in memory, in bytes. Beyond it, entries are evicted.
+/// Maximum total size of session states in memory, in bytes. If it is exceeded, entries are evicted.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
-/// Size of a state or of a subscription, without the text of the URI.
+/// Size that is assumed for a state or a subscription, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
-/// Maximum number of concurrent changes. More would not be faster: all changes wait for the same row of the
-/// database.
+/// Maximum number of concurrent changes. A higher number would not be faster, because all changes wait for the same row
+/// of the database.
 const MAX_CHANGES: usize = 1;
-/// Time limit of waiting for the changes of others.
+/// Maximum time that a change waits for other changes.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// First byte of a session id's content.
+/// First byte of the content of a session id.
 const FORM: u8 = 1;
 /// Length of the content: form, revision, capabilities, user, nonce, expiry.
 const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
@@ -49,10 +49,10 @@ pub(crate) struct Session {
     pub(crate) revision: Revision,
     /// Capabilities that the client declared.
     pub(crate) capabilities: Capabilities,
-    /// Id of the user who opened the session; no other user may use it.
+    /// Id of the user who opened the session. No other user may use the session.
     pub(crate) user: Option<i64>,
     pub(crate) nonce: Nonce,
-    /// Seconds since the Unix epoch.
+    /// Time at which the session expires, in seconds since the Unix epoch.
     pub(crate) ends_at: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct SessionKey(Hmac<Sha256>);
 impl SessionKey {
     /// Creates a key from 32 bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros, so this is the key and every length is valid.
+        // HMAC pads a short key with zeros. Padding it here gives the same key, and a key of this length cannot fail.
         let mut block = [0; 64];
         for (to, from) in block.iter_mut().zip(secret) {
             *to = *from;
@@ -71,7 +71,7 @@ impl SessionKey {
         Self(Hmac::new(&block.into()))
     }
 
-    /// Generates a key. Sessions end with this process, because no other process knows the key.
+    /// Generates a key. Sessions end when this process ends, because no other process knows the key.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
@@ -88,7 +88,7 @@ impl fmt::Debug for SessionKey {
 /// Opens, verifies and ends legacy sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The first key signs; all of them verify.
+    /// The first key signs. All keys verify.
     keys: ArcSwap<Vec<SessionKey>>,
     states: Cache<Nonce, SessionState>,
     changes: Arc<Shares>,
@@ -103,11 +103,11 @@ pub struct Sessions {
 pub(crate) struct SessionStoreError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl Sessions {
-    /// Lifetime of a session. It is long because hardly any client opens a new session after one expires. Nothing
-    /// else that is signed with the keys lasts longer.
+    /// Lifetime of a session. It is long because hardly any client opens a new session after the old one expires. No
+    /// other content that is signed with the keys is valid for longer.
     pub const LIFETIME: Duration = Duration::from_hours(24 * 30);
 
-    /// Signs new sessions with the first key and accepts sessions signed with any of them.
+    /// Creates sessions. New sessions are signed with the first key; sessions signed with any of the keys are accepted.
     pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
         let keys = ArcSwap::from_pointee(keys.into_iter().collect());
         let weigh = |_: &Nonce, state: &SessionState| {
@@ -115,13 +115,13 @@ impl Sessions {
             u32::try_from(ENTRY_SIZE + uris).unwrap_or(u32::MAX)
         };
         let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh);
-        // With the default policy, the end of a session may not be admitted.
+        // With the default policy, the cache could refuse to store that a session has ended.
         let states = states.eviction_policy(EvictionPolicy::lru()).build();
         let (changes, limiter) = (Shares::new(MAX_CHANGES), RateLimiter::default());
         Self { keys, states, changes, limiter, store: None, relay: None }
     }
 
-    /// Stores states, so that other servers and later processes know them.
+    /// Stores session states, so that other servers and later processes know them.
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
@@ -139,23 +139,23 @@ impl Sessions {
         self.relay.as_ref()
     }
 
-    /// Replaces the keys. The first one signs; all of them verify.
+    /// Replaces the keys. The first key signs. All keys verify.
     pub fn set_keys(&self, keys: impl IntoIterator<Item = SessionKey>) {
         self.keys.store(Arc::new(keys.into_iter().collect()));
     }
 
-    /// Applies a change that another server, or an earlier process, stored. If there is an
-    /// [`Mcp`](crate::mcp::Mcp) with these sessions, use [`Mcp::apply_change`](crate::mcp::Mcp::apply_change).
+    /// Applies a change that another server, or an earlier process, stored. If an [`Mcp`](crate::mcp::Mcp) uses these
+    /// sessions, call [`Mcp::apply_change`](crate::mcp::Mcp::apply_change) instead.
     pub fn apply_change(&self, change: SessionChange) {
-        // A session that has ended stays ended, in whatever order changes arrive.
+        // A session that has ended stays ended, even if changes arrive in another order.
         self.states.entry(change.nonce).and_upsert_with(|known| {
             let ended = known.is_some_and(|known| known.into_value().ended);
             SessionState { ended: ended || change.state.ended, ..change.state }
         });
     }
 
-    /// Returns the id of a new session. Without a key or random numbers it returns `None`, and the client is served
-    /// without a session.
+    /// Returns the id of a new session. Returns `None` if there is no key or no random number; the client is then
+    /// served without a session.
     pub(crate) fn open(
         &self,
         revision: Revision,
@@ -171,7 +171,8 @@ impl Sessions {
         self.seal(&session.write())
     }
 
-    /// Returns the session of an id if the signature is valid, it has not ended, and it belongs to the caller.
+    /// Returns the session of an id if the signature is valid, the session has not ended, and the session belongs to
+    /// the caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller, now: SystemTime) -> Option<Session> {
         let session = Session::read(&self.unseal(id)?)?;
         let is_over = session.ends_at <= seconds(now) || self.state(&session).ended;
@@ -180,7 +181,7 @@ impl Sessions {
 
     /// Signs content that a client sends back later. The first byte of the content must identify its kind.
     ///
-    /// Returns `None` without a key.
+    /// Returns `None` if there is no key.
     pub(crate) fn seal(&self, content: &[u8]) -> Option<String> {
         let keys = self.keys.load();
         let signature = keys.first()?.0.clone().chain_update(content).finalize().into_bytes();
@@ -201,7 +202,8 @@ impl Sessions {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Counts a change of a session by a caller. The state is stored until the session expires.
+    /// Counts a change of a session by a caller. The number is limited, because each state is stored until its session
+    /// expires.
     pub(crate) fn admit_change(&self, principal: Principal) -> Result<(), RateLimited> {
         if principal == Principal::Unknown {
             return Ok(());
@@ -209,7 +211,7 @@ impl Sessions {
         self.limiter.session_change(principal)
     }
 
-    /// Changes the state of a session and returns the new state. Callers that wait are served in turn.
+    /// Changes the state of a session and returns the new state. Waiting callers are served in turn.
     pub(crate) async fn change(
         &self,
         session: &Session,
@@ -219,7 +221,8 @@ impl Sessions {
         let _share = turn(&self.changes, principal).await.map_err(SessionStoreError)?;
         let Session { nonce, ends_at, .. } = *session;
         let state = match &self.store {
-            // Another server may have changed it without this one knowing yet.
+            // The change is applied to the stored state, because another server may have changed it without this server
+            // knowing yet.
             Some(store) => store.update(nonce, edit, ends_at).await.map_err(SessionStoreError)?,
             None => {
                 let mut state = self.state(session);
@@ -232,7 +235,7 @@ impl Sessions {
     }
 }
 
-/// Takes a share of the writes to a store, within a time limit.
+/// Takes a share of the concurrent writes to a store. Fails after a time limit.
 pub(super) async fn turn(
     writes: &Arc<Shares>,
     principal: Principal,
@@ -244,14 +247,14 @@ pub(super) async fn turn(
     }
 }
 
-/// Returns an unguessable text; `None` without random numbers.
+/// Returns an unguessable text, or `None` if no random number is available.
 pub(crate) fn random_id() -> Option<String> {
     let mut id = [0; RANDOM_ID];
     getrandom::fill(&mut id).ok()?;
     Some(URL_SAFE_NO_PAD.encode(id))
 }
 
-/// Returns `true` if a text has the form of [`random_id`].
+/// Returns `true` if a text has the form that [`random_id`] generates.
 pub(crate) fn is_random_id(text: &str) -> bool {
     let mut id = [0; RANDOM_ID];
     text.len() == RANDOM_ID_TEXT && URL_SAFE_NO_PAD.decode_slice(text, &mut id).is_ok()

@@ -1,5 +1,5 @@
-//! The part of a legacy session that changes after it was opened. Only this part is stored, and shared between
-//! servers.
+//! The part of a legacy session that can change after the session was opened. Only this part is stored and shared
+//! between servers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct SessionChange {
     pub nonce: Nonce,
     /// The new state.
     pub state: SessionState,
-    /// When the session expires, in seconds since the Unix epoch.
+    /// Time at which the session expires, in seconds since the Unix epoch.
     pub ends_at: u64,
 }
 
@@ -66,7 +66,7 @@ impl SessionEdit {
     }
 }
 
-/// Stores the states of sessions, for other servers and for this one after a restart.
+/// Stores session states for other servers, and for this server after a restart.
 pub trait SessionStore: Send + Sync + fmt::Debug {
     /// Applies a change to the stored state and returns the new state.
     ///

@@ -8,16 +8,16 @@ use moka::sync::Cache;
 use crate::access::Caller;
 use crate::mcp::Scope;
 
-/// Maximum number of sessions that are remembered, and for how long.
+/// Maximum number of sessions that are remembered.
 const MAX_SESSIONS: u64 = 10_000;
 const MAX_AGE: Duration = Duration::from_hours(1);
 
-/// Reports clients that call a tool without having read the next page of the list, once per session.
+/// Logs clients that call a tool without having read all pages of the list, once per session.
 #[derive(Debug)]
 pub(crate) struct UnreadPages {
-    /// Whether a page with a cursor was ever sent. Most lists have one page.
+    /// Whether a page with a cursor was ever sent. Most lists have only one page.
     is_used: AtomicBool,
-    /// Whether the next page is still unread.
+    /// For each session, whether the next page is still unread.
     sessions: Cache<Scope, bool>,
 }
 
@@ -44,7 +44,7 @@ impl UnreadPages {
         }
     }
 
-    /// Logs a client that calls a tool while the next page is unread.
+    /// Logs a warning if the client calls a tool while the next page is unread.
     pub(crate) fn called(&self, scope: Option<Scope>, caller: &Caller) {
         if !self.is_used.load(Ordering::Relaxed) {
             return;

@@ -12,8 +12,8 @@ use crate::upstream::BoxFuture;
 /// Interval between keep-alive events, and between checks of the caller's credential.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Maximum number of changes that wait for a slow stream. If it misses some, all of its lists are reported
-/// as changed.
+/// Maximum number of changes that are queued for a slow stream. If the stream misses some, all of its lists are
+/// reported as changed.
 const MAX_WAITING: usize = 256;
 
 /// One event of a stream.
@@ -25,7 +25,7 @@ pub enum Event {
     Reply(CallReply),
     /// An event without content.
     KeepAlive,
-    /// An id to resume from. If a time is set, the client disconnects and reconnects after it.
+    /// An id from which the client can resume. If a time is set, the client disconnects and reconnects after that time.
     Retry(Option<Duration>),
 }
 
@@ -43,19 +43,18 @@ impl Event {
     }
 }
 
-/// Returns the current caller of an open stream, because a token can be revoked and grants can change while
-/// it is open.
+/// Returns the current caller of an open stream. A token can be revoked and grants can change while the stream is open.
 pub trait Identify: Send + Sync {
     /// Verifies the credential again.
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>>;
 
-    /// Returns the message for [`IdentifyError::Refused`].
+    /// Returns the message to the client for [`IdentifyError::Refused`].
     fn refusal(&self) -> String {
         IdentifyError::Refused.to_string()
     }
 }
 
-/// Why a caller could not be identified.
+/// Reason why a caller could not be identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
     /// The credential is invalid or was revoked.
@@ -66,7 +65,7 @@ pub enum IdentifyError {
     Unavailable,
 }
 
-/// Identifies the same caller every time.
+/// Returns the same caller every time.
 impl Identify for Caller {
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         let caller = self.clone();
@@ -79,11 +78,11 @@ impl Identify for Caller {
 pub(crate) enum Change {
     Prompts,
     Resources,
-    /// The contents of the resource with this URI.
+    /// The contents of the resource with this URI changed.
     Resource(Arc<str>),
 }
 
-/// Publishes changes to open streams. Tasks have their own channel because they change often.
+/// Publishes changes to open streams. Tasks have a separate channel, because they change often.
 #[derive(Debug, Clone)]
 pub(crate) struct EventBus {
     pub(crate) changes: broadcast::Sender<Change>,

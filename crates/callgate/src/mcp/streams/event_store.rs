@@ -1,5 +1,5 @@
-//! Streams that a legacy client can resume: each event is stored and has an id that the client sends as
-//! `Last-Event-ID` when it reconnects. Needs a session and an [`EventStore`].
+//! Streams that a legacy client can resume. Each event is stored and has an id. A client that reconnects sends the last
+//! id as `Last-Event-ID`. Needs a session and an [`EventStore`].
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::upstream::local::Error;
 /// Length of a stream's name before Base64: the session's nonce and a random number.
 const NAME: usize = size_of::<Nonce>() + size_of::<u64>();
 
-/// Stores the events of streams. The implementation limits their number, size and age.
+/// Stores the events of streams. The implementation limits the number, the size and the age of events.
 pub trait EventStore: Send + Sync + fmt::Debug {
     /// Appends an event to a stream. Events are numbered from 1.
     fn append<'a>(
@@ -30,8 +30,8 @@ pub trait EventStore: Send + Sync + fmt::Debug {
 
     /// Returns the events after the first `count` of a stream.
     ///
-    /// Waits for the next event if there is none yet, also if the stream is unknown and `count` is 0.
-    /// Returns an empty list if there will be no more events.
+    /// If there is no such event yet, waits for the next one. This includes an unknown stream with `count` 0. Returns
+    /// an empty list if there will be no more events.
     fn events_after<'a>(
         &'a self,
         stream: &'a str,
@@ -42,9 +42,9 @@ pub trait EventStore: Send + Sync + fmt::Debug {
 /// An event of a stored stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredEvent {
-    /// A JSON-RPC message. The last one is the response to the request.
+    /// A JSON-RPC message. The last message is the response to the request.
     Message(Bytes),
-    /// The server closes the connection, and the client reconnects after this long.
+    /// The server closes the connection. The client reconnects after this time.
     Retry(Duration),
     /// The last event of the stream.
     End,
@@ -65,7 +65,7 @@ impl ResumableStream {
         Some(Self { store: Arc::clone(store), name: URL_SAFE_NO_PAD.encode(name) })
     }
 
-    /// Resumes the stream of an event's id after that event, if it is a stream of the session.
+    /// Resumes a stream after the event with this id, if the stream belongs to the session.
     pub(crate) fn resume(
         id: &str,
         session: Nonce,
@@ -119,11 +119,11 @@ impl ResumableStream {
 /// Reads the events of a stored stream.
 pub struct EventReader {
     stream: ResumableStream,
-    /// Number of events that were read.
+    /// Number of events that have been read.
     count: u64,
     waiting: VecDeque<StoredEvent>,
     phase: Phase,
-    /// Set if the client resumed the stream.
+    /// Set only if the client resumed the stream.
     guard: Option<StreamGuard>,
 }
 
@@ -135,14 +135,14 @@ impl fmt::Debug for EventReader {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// An id to resume from is sent to the client before the first event.
+    /// The client is sent an id to resume from before the first event.
     Opening,
     Open,
     Ended,
 }
 
 impl EventReader {
-    /// Returns the next event and its id; `None` at the end.
+    /// Returns the next event with its id, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<(Option<String>, Event)> {
         match self.phase {
             Phase::Ended => return None,
@@ -161,7 +161,7 @@ impl EventReader {
             Ok::<_, Error>(true)
         };
         let has_events = tokio::select! {
-            // No events are sent after the end, also if there are some already.
+            // After the end of the stream, no events are sent, not even those that are already available.
             biased;
             () = ended(&mut self.guard) => return self.end(),
             () = expired => Ok(false),

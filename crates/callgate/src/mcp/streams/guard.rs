@@ -10,16 +10,17 @@ use super::event::Identify;
 use crate::access::Caller;
 use crate::mcp::{Cancellation, Mcp};
 
-/// Ends a stream with its request, its session or the server, or if the caller's credential becomes invalid.
+/// Ends a stream if its request is cancelled, its session ends, the server shuts down, or the caller's credential
+/// becomes invalid.
 pub(crate) struct StreamGuard {
     identify: Arc<dyn Identify>,
     closing: watch::Receiver<bool>,
     pub(crate) cancellation: Option<Cancellation>,
-    /// When the credential expires.
+    /// Time at which the credential expires.
     expiry: Option<Instant>,
 }
 
-/// Why a stream ends.
+/// Reason why a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     /// The client cancelled the request or ended the session.

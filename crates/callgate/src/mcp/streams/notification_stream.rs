@@ -1,4 +1,4 @@
-//! Notification streams: `subscriptions/listen` in the modern era, the GET stream in the legacy one.
+//! Notification streams: `subscriptions/listen` in the modern era, the GET stream in the legacy era.
 //!
 //! A stream notifies its client when the caller's tools change, and ends if the credential becomes invalid.
 
@@ -33,9 +33,9 @@ pub struct NotificationStream {
     subscription: Option<Box<RawValue>>,
     filter: Filter,
     source: SubscriptionSource,
-    /// Messages to send before anything else.
+    /// Messages that are sent before any other message.
     waiting: VecDeque<EncodedMessage>,
-    /// Digest of the caller's tools when the client was last notified.
+    /// Digest of the caller's tools at the last notification.
     content: u64,
     tools: watch::Receiver<u64>,
     changes: broadcast::Receiver<Change>,
@@ -46,7 +46,7 @@ pub struct NotificationStream {
 
 /// Holds the URIs of the resources that the client subscribed to.
 enum SubscriptionSource {
-    /// The `subscriptions/listen` request.
+    /// The resources are listed in the `subscriptions/listen` request.
     Request(Arc<BTreeSet<String>>),
     Connection(Arc<Connection>),
     Session(Session),
@@ -99,13 +99,13 @@ impl Filter {
     }
 }
 
-/// A reason to check whether the client must be notified.
+/// Event that makes the stream check whether the client must be notified.
 enum Wakeup {
     Ended(StreamEnd),
     Tools,
-    /// A change; `None` if some were missed.
+    /// A change, or `None` if changes were missed.
     Change(Option<Change>),
-    /// A task changed; `None` if some were missed.
+    /// A changed task, or `None` if changes of tasks were missed.
     Task(Option<Arc<Task>>),
     /// The credential expires.
     Expired,
@@ -130,15 +130,15 @@ impl NotificationStream {
         Self::new(mcp, caller, identify, filter)
     }
 
-    /// Uses the subscriptions of a connection.
+    /// Uses the subscriptions of a connection instead of those of a session.
     #[must_use]
     pub fn over(mut self, connection: &Arc<Connection>) -> Self {
         self.source = SubscriptionSource::Connection(Arc::clone(connection));
         self
     }
 
-    /// Uses the subscriptions of a session and ends with it. If a session has several streams, only the newest
-    /// one sends notifications.
+    /// Uses the subscriptions of a session, and ends with the session. If a session has several streams, only the
+    /// newest one sends notifications.
     pub(crate) fn belongs_to(&mut self, session: Session, cancellation: Option<Cancellation>) {
         self.source = SubscriptionSource::Session(session);
         self.guard.cancellation = cancellation;
@@ -152,7 +152,7 @@ impl NotificationStream {
         stream.subscription = Some(request.id.to_owned());
         let accepted = json!({"notifications": stream.filter});
         stream.push("notifications/subscriptions/acknowledged", accepted);
-        // A client may repeat an id or send empty ones any number of times.
+        // Releases the memory of duplicate ids, because a client may send any number of them.
         let Filter { resource_subscriptions, task_ids, .. } = &mut stream.filter;
         *resource_subscriptions = Vec::new();
         task_ids.sort();
@@ -164,7 +164,7 @@ impl NotificationStream {
     }
 
     fn new(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>, filter: Filter) -> Self {
-        // Subscribes before it reads, so that no change is missed.
+        // Subscribes to changes before it reads the tools, so that no change is missed.
         let tools = mcp.gateway.changes();
         let content = mcp.gateway.tools_hash(caller);
         Self {
@@ -190,7 +190,7 @@ impl NotificationStream {
         error.with_optional_id(self.subscription.as_deref())
     }
 
-    /// Returns the next event; `None` at the end.
+    /// Returns the next event, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -240,7 +240,7 @@ impl NotificationStream {
         tokio::select! {
             biased;
             end = self.guard.ended() => Wakeup::Ended(end),
-            // The senders are not closed: `self.mcp` owns them.
+            // The senders are never closed, because `self.mcp` owns them.
             _ = self.tools.changed() => Wakeup::Tools,
             change = self.changes.recv() => Wakeup::Change(change.ok()),
             task = next_task(&mut self.tasks) => Wakeup::Task(task),
@@ -263,7 +263,7 @@ impl NotificationStream {
         matches!(&self.source, SubscriptionSource::Session(it) if self.mcp.sessions.state(it).ended)
     }
 
-    /// Returns `false` if the session has a newer stream, which sends the notifications instead.
+    /// Returns `false` if the session has a newer stream. That stream then sends the notifications.
     fn is_newest(&self) -> bool {
         !matches!(self.source, SubscriptionSource::Session(_))
             || self.guard.cancellation.as_ref().is_some_and(Cancellation::is_newest)
@@ -278,7 +278,7 @@ impl NotificationStream {
         }
     }
 
-    /// Notifies the client of a change, or of everything if changes were missed.
+    /// Notifies the client of a change, or of all lists and resources if changes were missed.
     fn push_change(&mut self, change: Option<&Change>, caller: &Caller) {
         let is = |kind: &Change| change.is_none_or(|change| change == kind);
         if self.filter.prompts_list_changed && is(&Change::Prompts) {
@@ -300,7 +300,8 @@ impl NotificationStream {
         }
     }
 
-    /// Notifies the task's user, with the members that `tasks/get` returns.
+    /// Notifies the client of a changed task if the task belongs to the caller. The notification has the members that
+    /// `tasks/get` returns.
     fn push_task(&mut self, task: &Task, caller: &Caller) {
         if task.user == user_of(caller) {
             let params = MetaLast { members: task.detailed(), meta: self.meta() };
@@ -309,7 +310,7 @@ impl NotificationStream {
         }
     }
 
-    /// Notifies the client of all its tasks, because changes were missed.
+    /// Notifies the client of all its tasks. Used if changes were missed.
     async fn push_tasks(&mut self, caller: &Caller) {
         let mcp = Arc::clone(&self.mcp);
         for id in self.filter.task_ids.clone() {

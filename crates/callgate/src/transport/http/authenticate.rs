@@ -1,4 +1,4 @@
-//! Authentication: a credential becomes a [`Caller`].
+//! Authentication: converts a credential to a [`Caller`].
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
-    /// Returns the caller, who is anonymous if the request has no credential.
+    /// Returns the caller. If the request has no credential, the caller is anonymous.
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>>;
 
-    /// Returns the token of a request, for upstreams that it is forwarded to. The default reads a bearer token.
+    /// Returns the token of a request, for upstreams to which the token is forwarded. The default reads a bearer token.
     fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
         bearer_token(&request.headers)
     }
@@ -52,7 +52,7 @@ pub enum AuthenticateError {
     /// The header does not have the form `Bearer TOKEN`.
     #[error("the Authorization header must be `Bearer` and a token")]
     Malformed,
-    /// The credential cannot be verified at the moment, for this reason.
+    /// The credential cannot be verified at the moment. The text is the reason.
     #[error("{0}")]
     Unavailable(&'static str),
 }

@@ -20,13 +20,13 @@ use super::error::HttpError;
 use crate::access::Share;
 use crate::wire::jsonrpc::EnvelopeError;
 
-/// Maximum number of bodies of refused requests that are read or discarded at once.
+/// Maximum number of bodies of refused requests that are read or discarded at the same time.
 pub(super) const MAX_REFUSED_BODIES: usize = 64;
 /// Maximum number of bytes of a body that are discarded.
 const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes of a request without a valid credential that are read.
+/// Maximum number of bytes that are read from the body of a request without a valid credential.
 const MAX_REFUSED_BYTES: usize = 64 * 1024;
-/// Maximum time to read them.
+/// Maximum time to read the body of a request without a valid credential.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of a response body that is written to the connection in one step.
 const MAX_SENT_AT_ONCE: u64 = 16 * 1024;
@@ -36,7 +36,8 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The body of a request.
 pub(super) struct RequestBody {
     body: Body,
-    /// Whether the client sends the body only after `100 Continue`, which hyper sends when the body is first read.
+    /// Whether the client sends the body only after `100 Continue`. hyper sends `100 Continue` when the body is first
+    /// read.
     awaits_continue: bool,
 }
 
@@ -60,7 +61,7 @@ impl RequestBody {
         self.awaits_continue = false;
         let read = {
             let mut read = pin!(collect(&mut self.body, limit));
-            // Most bodies have arrived already and need no timer.
+            // Most bodies have already arrived, so no timer is needed.
             match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
                 Poll::Ready(read) => read,
                 Poll::Pending => tokio::time::timeout(options.body_timeout, read)
@@ -86,15 +87,15 @@ impl RequestBody {
         Some(body)
     }
 
-    /// Returns `true` if the client may be sending a part of the body that was not read.
+    /// Returns `true` if the client may still be sending a part of the body that was not read.
     pub(super) fn is_unread(&self) -> bool {
         !self.awaits_continue && !self.body.is_end_stream()
     }
 
     /// Discards the rest of the body in the background, up to [`MAX_DISCARDED_BYTES`] and [`DISCARD_TIMEOUT`].
     ///
-    /// hyper closes a connection whose body is dropped, and a client that is still sending then gets a connection
-    /// reset in place of the reply.
+    /// If a body is dropped, hyper closes the connection. A client that is still sending would then get a connection
+    /// reset instead of the reply.
     pub(super) fn discard(mut self, share: Share) {
         tokio::spawn(async move {
             let mut left = MAX_DISCARDED_BYTES;
@@ -111,8 +112,8 @@ impl RequestBody {
     }
 }
 
-/// Reads a body of at most `limit` bytes. The frames of a body are joined as they arrive, since each of them has a
-/// cost of its own, also one of a single byte.
+/// Reads a body of at most `limit` bytes. Joins the frames of a body as they arrive, because each frame has a fixed
+/// cost, even if it contains a single byte.
 async fn collect(body: &mut Body, limit: usize) -> Result<Bytes, HttpError> {
     let (mut first, mut joined) = (Bytes::new(), BytesMut::new());
     while let Some(frame) = body.frame().await {

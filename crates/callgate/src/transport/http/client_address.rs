@@ -1,4 +1,4 @@
-//! The address of the client, also behind proxies.
+//! Determines the address of the client, including clients behind proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,10 +11,10 @@ use super::HttpOptions;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The header in which trusted proxies name the client.
+/// The header in which trusted proxies send the address of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`, as nginx and most load balancers set it.
+    /// `X-Forwarded-For`, which nginx and most load balancers set.
     #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
@@ -23,9 +23,9 @@ pub enum ForwardedHeader {
 
 /// Returns the address of the client that sent a request.
 ///
-/// This is the peer of the connection. If the peer is a trusted proxy, it is the last address in the header
-/// of the proxies that is not a trusted proxy, because the client can set the addresses before it. The
-/// other header is ignored, because proxies pass on headers that they do not set.
+/// Without a trusted proxy, this is the peer of the connection. If the peer is a trusted proxy, it is the last address
+/// in the proxies' header that is not a trusted proxy: the client can forge all addresses before it. The other kind of
+/// header is ignored, because proxies pass on headers that they do not set.
 pub(crate) fn client_address(
     parts: &Parts,
     peer: Option<IpAddr>,
@@ -52,7 +52,8 @@ pub(super) fn is_trusted(address: IpAddr, options: &HttpOptions) -> bool {
     options.trusted_proxies.iter().any(|range| range.contains(&address))
 }
 
-/// Returns the addresses in the headers, the client's first; `None` for one that cannot be read.
+/// Returns the addresses in the headers, beginning with the client's. `None` stands for an address that cannot be
+/// parsed.
 fn forwarded(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>> {
     let (name, is_standard) = match header {
         ForwardedHeader::XForwardedFor => (X_FORWARDED_FOR, false),
@@ -67,13 +68,13 @@ fn forwarded(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>
     }
 }
 
-/// Splits a text at a separator that is not in a quoted string: `host="a,for=1.2.3.4"` comes from the client.
+/// Splits a text at a separator, except within quoted strings. The client may have sent `host="a,for=1.2.3.4"`.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut quotes = Quotes::default();
     text.split(move |character| !quotes.is_quoted(character) && character == separator)
 }
 
-/// Follows the quoted strings of a text.
+/// Tracks whether a position in a text is within a quoted string.
 #[derive(Default)]
 struct Quotes {
     is_open: bool,
@@ -81,7 +82,7 @@ struct Quotes {
 }
 
 impl Quotes {
-    /// Returns `true` if the next character is in a quoted string.
+    /// Returns `true` if the next character is within a quoted string.
     fn is_quoted(&mut self, character: char) -> bool {
         match character {
             _ if std::mem::take(&mut self.is_escaped) => {}
@@ -98,7 +99,7 @@ fn for_parameter(element: &str) -> Option<&str> {
     let mut quotes = Quotes::default();
     element.chars().for_each(|character| _ = quotes.is_quoted(character));
     if quotes.is_open {
-        // The client did not end a quoted string, so that this contains what the proxy added.
+        // The client did not end a quoted string, so that the element also contains text that the proxy added.
         return None;
     }
     split_unquoted(element, ';').find_map(|pair| {
@@ -107,7 +108,7 @@ fn for_parameter(element: &str) -> Option<&str> {
     })
 }
 
-/// Reads an address, which may be in quotes and in brackets, and have a port.
+/// Parses an address, which may be in quotes and brackets and may have a port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     if text.starts_with('"') != text.ends_with('"') {

@@ -1,4 +1,4 @@
-//! The open connections of a server, and which of them is closed in favour of a new one.
+//! The open connections of a server. Decides which of them is closed to make room for a new one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
@@ -13,14 +13,14 @@ use tokio::task::AbortHandle;
 
 use crate::access::Principal;
 
-/// Minimum time for which a connection must have waited for its client before another one of the same
-/// address may replace it.
+/// Minimum time for which a connection must have waited for its client before a new connection of the same address may
+/// replace it.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Minimum time between two warnings.
+/// Minimum time between two warnings about the limit.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Minimum time that a response has been sent for until a connection of another address may replace its connection.
+/// Maximum time for which a response may be sent before a connection of another address may replace the connection.
 const MAX_SENDING: Duration = Duration::from_secs(10);
 
 /// Value of [`Activity::waiting_since`] while a request is in progress.
@@ -28,10 +28,11 @@ const BUSY: u64 = u64::MAX;
 
 /// A limited number of connections.
 ///
-/// If all are in use, a new connection replaces one that waits for the first or next request of its client. The server
-/// takes the address with the most connections, if it has more than the address of the new connection, and closes the
-/// one that has waited longest. Connections with a request in progress, or with a response that is being sent, are not
-/// closed; unless a client has not read its response within [`MAX_SENDING`], and there is no other connection to close.
+/// If all connections are in use, a new connection replaces one that waits for the first or next request of its client.
+/// The server chooses the address with the most connections, if it has more than the address of the new connection. Of
+/// that address, it closes the connection that has waited longest. Connections with a request in progress, or with a
+/// response that is being sent, are not closed. There is one exception: if no other connection can be closed, the
+/// server closes one whose client has not read its response within [`MAX_SENDING`].
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -51,24 +52,24 @@ struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
     Client(Principal),
-    /// A trusted proxy, whose connections have many clients.
+    /// A trusted proxy. Its connections carry requests of many clients.
     Proxy,
 }
 
 #[derive(Debug)]
 struct Entry {
     activity: Arc<Activity>,
-    /// The task that serves the connection, once it is spawned.
+    /// The task that serves the connection, once the task is spawned.
     task: Option<AbortHandle>,
 }
 
-/// Whether a connection waits for its client.
+/// Records whether a connection waits for its client.
 #[derive(Debug)]
 pub(super) struct Activity {
     started: Instant,
-    /// Milliseconds from `started`, or [`BUSY`].
+    /// Time since which the connection waits, in milliseconds after `started`, or [`BUSY`].
     waiting_since: AtomicU64,
-    /// Whether a response is being sent, which then began at `waiting_since`.
+    /// Whether a response is being sent. If so, `waiting_since` is the time at which sending began.
     is_sending: AtomicBool,
     /// Whether a part of the response is not yet written to the stream.
     has_unsent: AtomicBool,
@@ -82,7 +83,7 @@ pub(super) struct Unsent(Arc<Activity>);
 #[derive(Debug)]
 pub(super) struct InProgress(Arc<Activity>);
 
-/// An open connection. It is removed when this is dropped.
+/// An open connection. It is removed from the list when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
     connections: Arc<Connections>,
@@ -96,7 +97,7 @@ impl Connections {
         Arc::new(Self { limit, started: Instant::now(), open: Mutex::default() })
     }
 
-    /// Adds the connection of the task that `spawn` starts.
+    /// Adds a connection. `spawn` starts the task that serves it.
     pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
         let activity = Arc::new(Activity {
             started: self.started,
@@ -107,7 +108,7 @@ impl Connections {
         activity.wait();
         let id = self.lock().insert(peer, Entry { activity: Arc::clone(&activity), task: None });
         let connections = Arc::clone(self);
-        // Without the lock: a runtime that shuts down drops the connection at once.
+        // Runs without the lock, because a runtime that shuts down drops the connection at once.
         let task = spawn(Connection { connections, peer, id, activity });
         let mut open = self.lock();
         let entry = open.peers.get_mut(&peer).and_then(|connections| connections.get_mut(&id));
@@ -116,7 +117,7 @@ impl Connections {
         }
     }
 
-    /// Closes a connection if all are in use. Returns `false` if none can be closed for this peer.
+    /// Closes a connection if all are in use. Returns `false` if no connection can be closed for this peer.
     pub(super) fn make_room(&self, peer: Peer) -> bool {
         let mut open = self.lock();
         if open.count < self.limit {
@@ -129,7 +130,7 @@ impl Connections {
         open.close_one(self.now(), Some(peer))
     }
 
-    /// Closes the connection that has waited longest among those of the address with the most connections.
+    /// Finds the address with the most connections, and closes the one that has waited longest.
     pub(super) fn close_one(&self) -> bool {
         self.lock().close_one(self.now(), None)
     }
@@ -144,7 +145,7 @@ impl Connections {
 }
 
 impl Open {
-    /// Closes a connection, in favour of a new one of `newcomer` if that is given.
+    /// Closes a connection. If `newcomer` is given, makes room for its new connection.
     fn close_one(&mut self, now: Duration, newcomer: Option<Peer>) -> bool {
         let rank = |peer: &Peer, connections: &BTreeMap<u64, Entry>| match peer {
             Peer::Client(_) => connections.len(),
@@ -230,7 +231,7 @@ impl Activity {
         self.waiting_since.store(now, Ordering::Relaxed);
     }
 
-    /// Returns since when the connection has waited, or `None` if a request is in progress.
+    /// Returns the time since which the connection has waited, or `None` if a request is in progress.
     fn waiting_since(&self) -> Option<Duration> {
         match self.waiting_since.load(Ordering::Relaxed) {
             BUSY => None,
@@ -239,7 +240,7 @@ impl Activity {
     }
 }
 
-/// A stream that records while a response is being sent: from the first write until everything is flushed.
+/// A stream that records whether a response is being sent, from the first write until all data is flushed.
 #[derive(Debug)]
 pub(super) struct TrackedStream<S> {
     stream: S,

@@ -13,12 +13,12 @@ use axum::http::Method;
 use super::HttpOptions;
 use super::error::HttpError;
 
-/// The endpoints that a service has.
+/// The set of endpoints that a service has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointSet {
     /// All endpoints.
     All,
-    /// All endpoints except `/metrics`. `/readyz` has no details. Another service has both.
+    /// All endpoints except `/metrics`. `/readyz` shows no details. Both are complete on the service for operations.
     Public,
     /// `/healthz`, `/readyz` and `/metrics`, without credentials.
     Operations,
@@ -43,9 +43,9 @@ pub(super) enum Endpoint {
     Metrics,
     /// `/.well-known/mcp.json`
     WellKnown,
-    /// `/register`, where clients without a credential try to register for OAuth.
+    /// `/register`, at which clients without a credential try to register for OAuth.
     Register,
-    /// Any other path with `/.well-known/`, which clients request before they have a credential.
+    /// Any other path below `/.well-known/`. Clients request such paths before they have a credential.
     UnknownWellKnown,
     /// `/healthz`
     Healthz,
@@ -98,7 +98,7 @@ impl Endpoint {
         reads && method == Method::POST
     }
 
-    /// Refuses other HTTP methods. MCP reports them itself.
+    /// Refuses HTTP methods that the endpoint does not support. The MCP endpoint checks the method itself.
     pub(super) fn check_method(self, method: &Method) -> Result<(), HttpError> {
         let allowed = match self {
             Self::Mcp | Self::NotFound => return Ok(()),

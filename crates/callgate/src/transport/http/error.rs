@@ -1,4 +1,4 @@
-//! Errors of all endpoints, and the responses they become.
+//! Errors of all endpoints, and their responses.
 
 use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -112,9 +112,9 @@ impl HttpError {
         }
     }
 
-    /// Renders the error in the form of the endpoint. The `WWW-Authenticate` header is the same for all of them.
+    /// Writes the error in the format of the endpoint. The `WWW-Authenticate` header is the same in all formats.
     ///
-    /// `id` is that of the request, if it is known.
+    /// `id` is the id of the request, if it is known.
     pub(super) fn into_response(self, endpoint: Endpoint, id: Option<&RawValue>) -> Response {
         let (status, _) = self.status_and_code();
         let is_mcp = endpoint == Endpoint::Mcp;
@@ -124,14 +124,14 @@ impl HttpError {
             Self::Unavailable(why) if is_mcp => {
                 mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
-            // Clients discard a body that is not JSON-RPC.
+            // MCP clients discard a body that is not JSON-RPC.
             _ if is_mcp => {
                 let error = McpError::new(status.as_u16(), INVALID_REQUEST, self.to_string());
                 let mut response = mcp::error_response(&error.with_optional_id(id));
                 self.add_headers(&mut response, None);
                 response
             }
-            // The request was not read, so its id is unknown.
+            // The request was not read, so that its id is unknown.
             Self::Unavailable(why) if endpoint.is_json_rpc() => {
                 let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, *why)));
                 let mut response = bytes_as_json(status, body);
@@ -145,14 +145,14 @@ impl HttpError {
         }
     }
 
-    /// Returns `true` if the client must see the error as the reply to its request. For a foreign origin, the
-    /// specification asks for an error without an id.
+    /// Returns `true` if the client must see the error as the reply to its request. For a foreign origin, the MCP
+    /// specification requires an error without an id.
     pub(super) fn takes_id(&self, endpoint: Endpoint) -> bool {
         endpoint == Endpoint::Mcp
             && matches!(self, Self::Credential(_) | Self::NoCredential | Self::Host(_))
     }
 
-    /// `{"error":{"code":…,"message":…}}`
+    /// Returns `{"error":{"code":…,"message":…}}`.
     fn rest_response(&self) -> Response {
         #[derive(Serialize)]
         struct Body<'a> {
@@ -225,7 +225,7 @@ fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
     }
 }
 
-/// Sets `Retry-After`, by default on a 503 only.
+/// Sets `Retry-After`. If `seconds` is `None`, sets a default, and only on a 503.
 pub(super) fn add_retry_after(response: &mut Response, seconds: Option<u64>) {
     let is_unavailable = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     if let Some(seconds) = seconds.or(is_unavailable.then_some(2)) {
@@ -258,7 +258,7 @@ fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
     }
 }
 
-/// Returns the details that REST and JSON-RPC show. A method that was removed looks unknown, so it has none.
+/// Returns the details that REST and JSON-RPC show. A method that was removed is reported as unknown, without details.
 fn failure_and_scope(error: &CallError) -> (Option<&CallFailure>, Option<&OAuthScope>) {
     match error {
         CallError::Failed(failure) | CallError::Unauthorized(failure) => (Some(failure), None),

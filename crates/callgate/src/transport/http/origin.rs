@@ -1,7 +1,8 @@
 //! Checks the headers `Origin` and `Host`, and adds CORS headers.
 //!
-//! A web page of another site can make a browser send requests to this server, and with DNS rebinding it can read the
-//! replies. So both headers must name known hosts. Pages of this machine, such as the MCP Inspector, are accepted.
+//! A web page of another site can make a browser send requests to this server. With DNS rebinding, the page can also
+//! read the replies. Therefore both headers must contain known hosts. Pages on this machine, such as the MCP Inspector,
+//! are accepted.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -40,7 +41,7 @@ pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }
 
-/// Returns the origin of the page that sent the request, if a page did.
+/// Checks both headers. Returns the origin of the page that sent the request, or `None` if no page did.
 pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,
@@ -70,8 +71,8 @@ pub(super) fn check(
     Err(HttpError::Origin(value.chars().take(200).collect()))
 }
 
-/// Refuses a `GET` that a page of another site sends without CORS, for example as the source of an image: such a
-/// request has no `Origin`. If there is one, [`check`] has accepted it.
+/// Refuses a `GET` that a page of another site sends without CORS, for example as the source of an image. Such a
+/// request has no `Origin`. If the request has an `Origin`, [`check`] has already accepted it.
 pub(super) fn check_fetch_site(headers: &HeaderMap) -> Result<(), HttpError> {
     match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
         None | Some(b"same-origin" | b"none") => Ok(()),
@@ -96,7 +97,7 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-/// DNS rebinding needs a name, so IP addresses are accepted.
+/// Returns `true` for local names and for IP addresses. IP addresses are safe, because DNS rebinding needs a name.
 fn is_local_or_address(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address(name).is_some()
 }

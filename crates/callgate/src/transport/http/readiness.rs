@@ -1,4 +1,4 @@
-//! Readiness: whether this server has a catalog to serve, and how current it is.
+//! Readiness: whether this server has a catalog to serve, and whether the catalog is up to date.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,13 +21,13 @@ pub(super) enum Status {
     #[default]
     Starting,
     Ready,
-    /// An earlier catalog is served, for this reason.
+    /// An earlier catalog is served. The text is the reason.
     Stale(String),
 }
 
-/// Reports whether the source of the catalog and of credentials works.
+/// Reports whether the source of the catalog and of credentials, such as the registry, works.
 pub trait ReadinessCheck: Send + Sync + Debug {
-    /// Returns `None` if it works.
+    /// Returns `None` if the source works.
     fn degraded(&self) -> Option<Degraded>;
 
     /// Adds the metrics of the source to `GET /metrics`.
@@ -43,7 +43,7 @@ pub struct Degraded {
     pub reason: String,
     /// More members of `/readyz`.
     pub details: Vec<(&'static str, u64)>,
-    /// How much longer credentials that were verified before are accepted; `None` if the source can be read, and
+    /// Time for which credentials that were verified before are still accepted. `None` if the source can be read and
     /// only other operations fail.
     pub credentials_accepted_for: Option<Duration>,
 }
@@ -54,7 +54,7 @@ impl Readiness {
         self.lock().status = Status::Ready;
     }
 
-    /// Reports that the catalog could not be loaded. Has no effect before [`set_ready`](Self::set_ready).
+    /// Reports that the catalog could not be loaded. Has no effect before the first [`set_ready`](Self::set_ready).
     pub fn set_failed(&self, why: impl Into<String>) {
         let mut state = self.lock();
         if !matches!(state.status, Status::Starting) {
@@ -62,7 +62,7 @@ impl Readiness {
         }
     }
 
-    /// Sets the check that `/readyz` and `/metrics` include.
+    /// Sets the check whose result `/readyz` and `/metrics` include.
     pub fn set_check(&self, check: Arc<dyn ReadinessCheck>) {
         self.lock().check = Some(check);
     }

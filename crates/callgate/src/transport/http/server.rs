@@ -1,5 +1,5 @@
-//! Accepts connections, with limits on their number, on the time to receive a request's head, and on the time to
-//! finish requests at shutdown.
+//! Accepts connections. Limits their number, the time to receive the head of a request, and the time to finish requests
+//! at shutdown.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -19,25 +19,27 @@ use super::connections::{Connections, Peer, TrackedStream};
 use super::{HttpService, body, sse};
 use crate::access::{Principal, Shares};
 
-/// Maximum time to receive the head of a request, also after a response: idle connections must not use up the limit.
-/// HTTP/2 is left to proxies, because hyper's detection of the protocol has no timeout.
+/// Maximum time to receive the head of a request. It also applies after a response, so that idle connections do not use
+/// up the limit. HTTP/2 is not supported, only proxies offer it, because hyper's detection of the protocol has no
+/// timeout.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of connections that are refused at once, shared among addresses; others are closed without a reply.
 const MAX_REFUSALS: usize = 64;
-/// Maximum time to receive the head of a request that is refused.
+/// Maximum time to receive the head of a request on a connection that is refused.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Errors of `accept` if the process or the system has too many open files.
+/// Errors of `accept` when the process (EMFILE) or the system (ENFILE) has too many open files.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
-/// Pause after a failed accept, so that a lack of file descriptors causes no busy loop.
+/// Pause after a failed accept. It prevents a busy loop if there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections. Beyond it, those that wait for their clients are closed, and others are refused.
+    /// Maximum number of connections. If it is reached, connections that wait for their clients are closed. If there
+    /// are none, new connections are refused.
     pub max_connections: usize,
     /// Maximum time to finish requests at shutdown.
     pub shutdown_timeout: Duration,
@@ -85,7 +87,7 @@ pub async fn serve(
 struct Server {
     service: HttpService,
     builder: Builder,
-    /// For connections that are refused.
+    /// Builder of connections that are refused.
     refusal_builder: Builder,
     connections: Arc<Connections>,
     refusals: Arc<Shares>,
@@ -142,7 +144,7 @@ impl Server {
     }
 }
 
-/// Serves a connection, and keeps `guard` as long.
+/// Serves a connection. Keeps `guard` until the connection ends.
 async fn run<T>(serving: impl Future<Output = hyper::Result<()>>, guard: T) {
     if let Err(error) = serving.await {
         tracing::debug!(%error, "connection ended");
@@ -150,8 +152,8 @@ async fn run<T>(serving: impl Future<Output = hyper::Result<()>>, guard: T) {
     drop(guard);
 }
 
-/// Waits for SIGTERM or Ctrl-C. The signal handlers are installed by the call, before the future is polled, so that
-/// no signal is missed.
+/// Waits for SIGTERM or Ctrl-C. Calling this function installs the signal handlers, before the future is polled, so
+/// that no signal is missed.
 #[cfg(unix)]
 pub fn shutdown_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};

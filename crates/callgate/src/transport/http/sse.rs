@@ -1,5 +1,5 @@
-//! Responses with server-sent events. They are not buffered, and keep-alive comments prevent proxies from closing
-//! them.
+//! Responses with server-sent events. They must not be buffered by proxies, and keep-alive comments prevent proxies
+//! from closing them.
 
 use std::convert::Infallible;
 
@@ -14,17 +14,17 @@ use crate::access::Share;
 use crate::mcp::{EncodedMessage, Event, EventReader, NotificationStream, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
-/// Maximum length of a message that is copied into one frame. Larger messages are sent in their slices, which are
+/// Maximum length of a message that is copied into one frame. Larger messages are sent as their slices, which are
 /// shared with other responses or counted against the memory budget until they are sent.
 const MAX_COPIED: usize = 16 << 10;
 const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// Returns a stream of events that are ready.
+/// Returns a stream of events that are already available.
 pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
     respond(stream::iter(events).map(|event| frames(None, event)))
 }
 
-/// Returns the events of a call.
+/// Returns a stream of the events of a call.
 pub(super) fn of_call(call: RunningCall) -> Response {
     let next = async |mut call: RunningCall| Some((frames(None, call.next().await?), call));
     respond(stream::unfold(call, next))
@@ -40,7 +40,7 @@ pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Sh
     respond(opened.chain(stream::unfold((notifications, share), next)))
 }
 
-/// Returns stored events, with ids to resume from.
+/// Returns a stream of stored events, with ids from which the client can resume.
 pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
     let next = async |(mut reader, share): (EventReader, Option<Share>)| {
         let (id, event) = reader.next().await?;
@@ -49,7 +49,7 @@ pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
     respond(stream::unfold((reader, share), next))
 }
 
-/// Keeps `guard` until the stream ends if the response is an event stream. Otherwise drops it.
+/// If the response is an event stream, keeps `guard` until the stream ends. Otherwise drops it.
 pub(super) fn keep_while_streaming<T: Send + 'static>(response: Response, guard: T) -> Response {
     if response.headers().get(CONTENT_TYPE) != Some(&TYPE) {
         return response;
@@ -73,12 +73,12 @@ where
     response
 }
 
-/// Returns the frames of an event. They are created one by one, as the client reads them.
+/// Returns the frames of an event. Each frame is created when the client is ready to read it.
 fn frames(id: Option<&str>, event: Event) -> impl Iterator<Item = Bytes> + use<> {
     let id = id.map(|id| format!("id: {id}\n"));
     let control = match (&event, &id) {
         (Event::KeepAlive, _) => Some(Bytes::from_static(KEEP_ALIVE)),
-        // A client without event ids cannot resume, so it must stay connected.
+        // Without event ids, a client cannot resume, so it must stay connected.
         (Event::Retry(retry), Some(id)) => {
             let retry = retry.map(|retry| format!("retry: {}\n", retry.as_millis()));
             Some(format!("{id}{}data: \n\n", retry.unwrap_or_default()).into())

@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 /// A capability of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Completions by the client's model.
+    /// The client's model writes completions for the server.
     Sampling,
-    /// Forms for the user.
+    /// The client shows forms to the user.
     Elicitation,
-    /// Lists of directories.
+    /// The client lists the directories it works in.
     Roots,
-    /// Pages for the user to visit.
+    /// The client asks the user to visit a page.
     ElicitationUrl,
-    /// Tasks.
+    /// Calls may continue as tasks.
     Tasks,
 }
 
@@ -24,7 +24,7 @@ impl Capability {
         1 << self as u8
     }
 
-    /// Returns the declaration of the capability.
+    /// Returns the JSON with which a client declares the capability.
     pub(crate) fn declaration(self) -> serde_json::Value {
         use serde_json::json;
         match self {
@@ -37,7 +37,7 @@ impl Capability {
     }
 }
 
-/// Extension that clients with support for tasks declare.
+/// Name of the extension that clients with support for tasks declare.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 impl fmt::Display for Capability {
@@ -96,7 +96,7 @@ impl Capabilities {
         let elicitation = declared.elicitation.as_ref();
         let offered = [
             (Capability::Sampling, declared.sampling.is_some()),
-            // A declaration without a mode means forms.
+            // A declaration of `elicitation` without a mode means forms.
             (
                 Capability::Elicitation,
                 elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),

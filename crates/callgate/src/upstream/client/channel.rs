@@ -14,12 +14,12 @@ use crate::upstream::local::Error;
 use crate::upstream::local::ask::Question;
 use crate::wire::log_level::LogLevel;
 
-/// Maximum number of queued notifications. Later ones are dropped.
+/// Maximum number of queued notifications. Further notifications are dropped.
 const MAX_OUTGOING: usize = 256;
 /// Maximum number of queued questions of one call.
 const MAX_REQUESTS: usize = 32;
 
-/// A message to the client before the reply.
+/// A message that is sent to the client before the reply.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     Progress {
@@ -38,7 +38,7 @@ pub(crate) enum Outgoing {
         method: &'static str,
         params: serde_json::Value,
     },
-    /// Asks the client to reconnect after this time.
+    /// Tells the client to reconnect after this time.
     Retry(Duration),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum ClientRequest {
     Disconnected,
 }
 
-/// A request to continue as a task.
+/// A request to continue the call as a task.
 #[derive(Debug)]
 pub(crate) struct TaskRequest {
     /// Whether the method requires a task.
@@ -60,7 +60,7 @@ pub(crate) struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// Answers whether the call is a task now.
+    /// Tells the method whether the call is now a task.
     pub(crate) fn answer(self, is_task: Result<bool, String>) {
         let _ = self.reply.send(is_task);
     }
@@ -68,7 +68,7 @@ impl TaskRequest {
 
 type Responder<T> = oneshot::Sender<Result<T, String>>;
 
-/// Checks an answer. Returns the problem.
+/// Checks an answer. The error is the problem with it.
 type AnswerCheck = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
 
 /// A question that waits for an answer.
@@ -164,7 +164,7 @@ impl CallChannel {
         self.log_level.is_some_and(|least| least <= level)
     }
 
-    /// The progress of a task is stored, so it is always reported.
+    /// Returns `true` if progress is reported. In a task it always is, because the progress of a task is stored.
     pub(super) fn wants_progress(&self) -> bool {
         self.wants_progress || self.is_task()
     }
@@ -190,7 +190,7 @@ impl CallChannel {
         }
     }
 
-    /// Takes all queued messages, unless the call is a task.
+    /// Takes all queued messages. Takes none if the call is a task.
     pub(crate) fn take_outgoing(&self) -> VecDeque<Outgoing> {
         let mut state = self.state();
         if state.is_task { VecDeque::new() } else { std::mem::take(&mut state.outgoing) }
@@ -231,7 +231,7 @@ impl CallChannel {
         self.push_request(request(reply));
         match answered.await {
             Ok(answer) => answer.map_err(Error::tool),
-            // The request was dropped: the method runs again, or the call ended.
+            // The request was dropped, because the method runs again or the call has ended.
             Err(_) => std::future::pending().await,
         }
     }
@@ -259,7 +259,7 @@ impl CallChannel {
     }
 }
 
-/// Counts an unanswered question and the waiting time.
+/// Counts an unanswered question and measures the waiting time.
 struct OpenQuestion<'a>(&'a CallChannel);
 
 impl<'a> OpenQuestion<'a> {

@@ -1,4 +1,4 @@
-//! Credentials: which ones a request is sent with, and how the service rejects them.
+//! Credentials: which credentials a request is sent with, and how the service rejects them.
 
 pub(crate) mod credential;
 pub(crate) mod login;

@@ -1,7 +1,7 @@
 //! The circuit breaker: stops sending requests to a service that cannot be reached.
 //!
-//! Consecutive connection failures open the breaker. After a pause, one call probes the service, and its result closes
-//! the breaker or starts another pause.
+//! Consecutive connection failures open the breaker. After a pause, one call probes the service. The result of this
+//! call closes the breaker or starts another pause.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 /// Settings of the circuit breaker.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerLimits {
-    /// Number of consecutive calls without a connection that opens the breaker.
+    /// Number of consecutive calls without a connection after which the breaker opens.
     pub failures: u32,
-    /// Time before the next attempt.
+    /// Time until the next attempt.
     pub pause: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Default for BreakerLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BreakerState {
     Closed(u32),
-    /// Time of the next attempt.
+    /// Calls are not sent until this time.
     Open(Instant),
     /// One call probes the service.
     Probing,
@@ -38,7 +38,7 @@ pub(crate) struct CircuitBreaker {
     state: Mutex<BreakerState>,
 }
 
-/// Permission to send a request. Dropped without a result, it leaves the breaker as it was.
+/// Permission to send a request. If it is dropped without a result, the state of the breaker does not change.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     breaker: &'a CircuitBreaker,
@@ -81,7 +81,7 @@ impl Attempt<'_> {
     pub(crate) fn reached(&mut self) {
         self.is_settled = true;
         let mut state = self.breaker.state();
-        // A later call may have opened the breaker.
+        // A later call may have opened the breaker meanwhile.
         if self.is_probe || matches!(*state, BreakerState::Closed(1..)) {
             *state = BreakerState::Closed(0);
         }

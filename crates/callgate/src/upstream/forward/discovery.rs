@@ -1,4 +1,4 @@
-//! Reads the descriptions of a service's methods: for imports, and to list the methods that a caller may use.
+//! Reads the descriptions of a service's methods. Used for imports, and to list the methods that a caller may use.
 
 pub(crate) mod query;
 pub(crate) mod visibility;

@@ -1,7 +1,8 @@
 //! Failures of calls: their messages for the log and for the agent, and their counters.
 //!
-//! The messages contain no data of the request, which may hold secrets. Text of the response, and the message of an error
-//! with the code -32603, is logged without the secrets of the request, and sent to agents if the service is trusted.
+//! The messages contain no data of the request, because it may contain secrets. Two kinds of text come from the
+//! response: its body, and the message of an error with the code -32603. Both are logged without the secrets of the
+//! request. Agents see them only if the service is trusted.
 
 use std::time::Duration;
 
@@ -23,15 +24,15 @@ use crate::upstream::forward::{CallOutcome, SentCredential};
 use crate::upstream::{Call, CallError, CallFailure, NotFound};
 use crate::wire::jsonrpc::RpcError;
 
-/// Why a call has no result. `Display` is for the log, [`Failure::user_message`] for the agent.
+/// Reason why a call has no result. `Display` is for the log, [`Failure::user_message`] for the agent.
 #[derive(Debug, Clone, Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     Error(RpcError),
-    /// A denial by Drupal: an error with an id of null, with the reason in its data.
+    /// A denial by Drupal: an error with the id null and the reason in its data.
     #[error(transparent)]
     Denied(RpcError),
-    /// An error with the code -32603, whose message is only logged.
+    /// An error with the code -32603. Its message is only logged.
     #[error("the method failed with an internal error: {0}")]
     Internal(String),
     #[error("the caller is anonymous and has no credential for the service")]
@@ -41,7 +42,7 @@ pub(crate) enum Failure {
     #[error("the credential of `{0}` has characters that are not allowed in a header")]
     UnfitCredential(String),
     #[error(
-        "a credential is the first parameter, and the method has named ones; set its `params_by` to `position`"
+        "the credential must be the first parameter, but the parameters of the method are sent by name; set `params_by` of the method to `position`"
     )]
     CredentialByName,
     #[error("failed to look up the credential of `{0}`: {1}")]
@@ -75,7 +76,7 @@ pub(crate) enum Failure {
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: {}{}", .0.status.as_u16(), .0.messages().0, .0.text)]
     Rejected(AuthRejection),
-    #[error("the service has no such tool at its URL by `tool_path`")]
+    #[error("the service has no tool at the URL from `tool_path`")]
     NoSuchTool,
     #[error("{}", .0.description())]
     Unexpected(UnexpectedResponse),
@@ -84,7 +85,7 @@ pub(crate) enum Failure {
     #[error("the response to a batch has no reply to this request")]
     LeftOut,
     #[error(
-        "the response to a batch has an error that matches no request, and no reply to this one"
+        "the response to a batch has an error that matches no request, and no reply to this request"
     )]
     Unmatched,
 }
@@ -107,12 +108,12 @@ fn elsewhere(to: Option<&Endpoint>) -> String {
 }
 
 impl Failure {
-    /// The connection closed before the request was written.
+    /// Returns the failure for a connection that closed before the request was written.
     pub(crate) fn never_sent(message: impl Into<String>) -> Self {
         Self::Send(SendError::new(SendErrorKind::NotSent, message))
     }
 
-    /// The connection closed after the request was written, without a byte of a response.
+    /// Returns the failure for a connection that closed after the request was written, without a byte of a response.
     pub(crate) fn broken(message: impl Into<String>) -> Self {
         Self::Send(SendError::new(SendErrorKind::Broken { has_response_bytes: false }, message))
     }
@@ -122,7 +123,7 @@ impl Failure {
         Self::Redirected { status, to: to.and_then(|to| to.parse().ok()) }
     }
 
-    /// Records the credential that the service rejected.
+    /// Records which credential the service rejected.
     pub(crate) fn sent_with(self, sent: SentCredential) -> Self {
         match self {
             Self::Rejected(refusal) => Self::Rejected(AuthRejection { sent, ..refusal }),
@@ -139,7 +140,7 @@ impl Failure {
         }
     }
 
-    /// Allows the text of the response to be shown, without secrets.
+    /// Removes secrets from the text of the response, so that the text can be shown.
     pub(crate) fn redacted(mut self, secrets: impl FnOnce() -> Secrets) -> Self {
         let text = match &mut self {
             Self::Rejected(refusal) => &mut refusal.text,
@@ -150,8 +151,8 @@ impl Failure {
         self
     }
 
-    /// Returns `true` if the request was not sent, was discarded, or is read-only and had no response. Not for a
-    /// timeout.
+    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
+    /// response. Returns `false` after a timeout.
     pub(crate) fn may_be_retried(&self, safety: Safety) -> bool {
         if let Self::Unexpected(response) = self {
             return response.was_discarded();
@@ -166,7 +167,7 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if a retry at once would fail as well.
+    /// Returns `true` if an immediate retry would fail as well.
     pub(crate) fn needs_pause(&self) -> bool {
         self.found_no_connection() || matches!(self, Self::Unexpected(_))
     }
@@ -197,12 +198,12 @@ impl Failure {
         self.row().0
     }
 
-    /// Returns the problem and a remedy, for the agent and its user, and the text of the response if the service is
-    /// trusted.
+    /// Returns the problem and the remedy, for the agent and its user. If the service is trusted, adds the text of the
+    /// response.
     pub(crate) fn user_message(&self, safety: Safety, is_trusted: bool) -> String {
         let again = match safety {
-            Safety::ReadOnly => "It only reads, so it can be tried again.",
-            Safety::Destructive => "It may have run: check before you try again.",
+            Safety::ReadOnly => "The method only reads, so the call can be repeated.",
+            Safety::Destructive => "The method may have run: check before you try again.",
         };
         let message = match self {
             Self::NoToken(why) => why.user_message(),
@@ -215,13 +216,13 @@ impl Failure {
         let text = self.text().filter(|text| !text.shown().is_empty());
         let text = match text {
             Some(text) if is_trusted => format!(" The service responded{text}"),
-            Some(_) => " Its response is in Callgate's log.".to_owned(),
+            Some(_) => " The service's response is in Callgate's log.".to_owned(),
             None => String::new(),
         };
         format!("The service behind this tool {message}{text}")
     }
 
-    /// Returns the replacement for `{}` in the row of a failure.
+    /// Returns the text that replaces `{}` in the row of a failure.
     fn detail(&self) -> String {
         match self {
             Self::NoTokenInTime(limit) | Self::Busy(limit) | Self::TimedOut(limit) => {
@@ -247,7 +248,7 @@ impl Failure {
             Self::NoSession(_) => (CallOutcome::NoToken, "does not accept Callgate's login.", MEND),
             Self::NoTokenInTime(_) => (
                 CallOutcome::NoToken,
-                "needs an access token or a session, and there was none within {}.",
+                "needs an access token or a session, and neither was available within {}.",
                 LATER,
             ),
             Self::Busy(_) => (
@@ -257,7 +258,7 @@ impl Failure {
             ),
             Self::TooManyCalls => (
                 CallOutcome::Busy,
-                "is busy: too many of your calls are waiting for it.",
+                "is busy: too many of your calls are waiting.",
                 "Nothing was run; send fewer at once.",
             ),
             Self::Down => (
@@ -292,11 +293,12 @@ impl Failure {
             ),
             Self::NoCredential(_) => (
                 "needs a credential for each user, and there is none for you.",
-                "Nothing was run; an administrator has to set it.",
+                "Nothing was run; an administrator has to set one.",
             ),
-            Self::CredentialByName => {
-                ("needs a credential as the first parameter, and this tool has named ones.", MEND)
-            }
+            Self::CredentialByName => (
+                "needs a credential as the first parameter, but the parameters of this tool are sent by name.",
+                MEND,
+            ),
             _ => ("needs a credential for each user, and yours cannot be sent.", MEND),
         }
     }
@@ -311,35 +313,37 @@ impl Failure {
             Self::TooLarge(_) => (
                 CallOutcome::TooLarge,
                 "responded with more than {} bytes, which is the limit.",
-                "It ran; ask for less, such as fewer items, or ask an administrator to raise \
+                "The method ran; request less data, such as fewer items, or ask an administrator to raise \
                  `max_result_bytes`.",
             ),
             Self::BudgetExceeded(over) => (CallOutcome::OverBudget, budget_text(*over), AGAIN),
             Self::Redirected { .. } => (
                 CallOutcome::Redirected,
                 "responded with a redirect (HTTP {}), which is not followed.",
-                "An administrator has to correct its URL.",
+                "An administrator has to correct the URL of the service.",
             ),
             #[cfg(feature = "websocket")]
             Self::NoWebSocket(_) => (
                 CallOutcome::NoWebSocket,
                 "does not open a WebSocket (HTTP {}). Nothing was run.",
-                "An administrator should check its URL.",
+                "An administrator should check the URL of the service.",
             ),
             Self::Unexpected(response) => response.row(),
-            Self::LeftOut => {
-                (CallOutcome::WrongId, "replied to a batch of requests without this one.", AGAIN)
-            }
+            Self::LeftOut => (
+                CallOutcome::WrongId,
+                "replied to a batch of requests, but not to this one.",
+                AGAIN,
+            ),
             Self::Unmatched => (
                 CallOutcome::WrongId,
                 "replied to a batch of requests with an error that cannot be matched to this one.",
                 AGAIN,
             ),
-            _ => (CallOutcome::WrongId, "replied to another request.", AGAIN),
+            _ => (CallOutcome::WrongId, "sent a reply to a different request.", AGAIN),
         }
     }
 
-    /// Converts the failure. The text of the response is for the caller if the service is trusted.
+    /// Converts the failure. If the service is trusted, the caller also gets the text of the response.
     pub(crate) fn into_error(self, upstream: &str, call: &Call<'_>, is_trusted: bool) -> CallError {
         let failure = match self {
             Self::Error(error) => return error.into(),
@@ -368,12 +372,12 @@ impl Failure {
     }
 }
 
-/// The counter of a failure, the problem, and the remedy. `{}` is replaced by [`Failure::detail`], and `{again}` by
-/// whether the call can be tried again.
+/// The counter of a failure, the problem, and the remedy. `{}` is replaced by [`Failure::detail`]. `{again}` is
+/// replaced by a sentence that says whether the call can be tried again.
 type Row = (CallOutcome, &'static str, &'static str);
 
 const AGAIN: &str = "{again}";
-const AGAIN_LOOK: &str = "{again} An administrator should check its URL.";
+const AGAIN_LOOK: &str = "{again} An administrator should check the URL of the service.";
 const LATER: &str = "Nothing was run: try again later, or tell an administrator.";
 const MEND: &str = "Nothing was run; an administrator has to fix it.";
 

@@ -1,28 +1,29 @@
-//! Errors of services that are recognised by their text, since services have no common code for them.
+//! Recognises some errors of services by their text, because services have no common code for them.
 //!
-//! A text that only contains one of these phrases may be the error of a method that has run.
+//! Most texts are compared as a whole, because a text that merely contains one of these phrases may be the error of a
+//! method that has run.
 
 use serde_json::Value;
 
 use crate::wire::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
-/// Texts that mean that there is no session.
+/// Texts of errors which mean that there is no session.
 const NO_SESSION: [&str; 3] = ["not authenticated", "not authorised", "not authorized"];
 
-/// Beginnings of texts that mean that the session has ended.
+/// Beginnings of error texts which mean that the session has ended.
 const SESSION_ENDED: [&str; 3] = ["session terminated", "session expired", "session has expired"];
 
-/// Response of Bitcoin Core and its descendants in place of running a method.
+/// Response that Bitcoin Core and its descendants send instead of running a method.
 const QUEUE_FULL: &str = "Work queue depth exceeded";
 
-/// Error of Deluge about a list where it expects an object.
+/// Error that Deluge sends if it gets a list where it expects an object.
 const LIST_REFUSED: &str = "TypeError: list indices must be integers or slices, not str";
 
 /// Phrases in errors about unsupported or too large batches.
 const BATCH_REFUSED: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
 
-/// Returns `true` if the service refused a request because it has no session. `others` are further phrases.
+/// Returns `true` if the service refused a request because it has no session. `others` are additional phrases.
 pub(crate) fn is_session_refused(error: &RpcError, others: &[String]) -> bool {
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
     [error.message.as_str(), data].iter().any(|text| {
@@ -33,7 +34,7 @@ pub(crate) fn is_session_refused(error: &RpcError, others: &[String]) -> bool {
     })
 }
 
-/// Returns `true` if the service discarded a request because too many others wait.
+/// Returns `true` if the service discarded a request because too many other requests are queued.
 pub(crate) fn is_queue_full(body: &str) -> bool {
     body.trim() == QUEUE_FULL
 }
@@ -46,12 +47,12 @@ pub(crate) fn is_batch_refused(error: &RpcError) -> bool {
         || message.contains("batch") && BATCH_REFUSED.iter().any(|phrase| message.contains(phrase))
 }
 
-/// Returns `true` for the response of Electrum to a request that is not an object.
+/// Returns `true` for the response that Electrum sends to a request that is not an object.
 pub(crate) fn is_invalid_request(body: &str) -> bool {
     body.eq_ignore_ascii_case("invalid request")
 }
 
-/// Returns `true` for the error of Drupal that denies access.
+/// Returns `true` for the error with which Drupal denies access.
 pub(crate) fn is_denied(error: &RpcError) -> bool {
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or(&error.message);
     data.get(..13).is_some_and(|start| start.eq_ignore_ascii_case("access denied"))

@@ -33,9 +33,9 @@ const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 pub struct ForwardOptions {
     pub(crate) target: Target,
     pub(crate) style: Option<ParamStyle>,
-    /// JSON values, separated by commas.
+    /// Values that are sent before the parameters of a call, as JSON separated by commas.
     pub(crate) first_params: SecretJson,
-    /// `,"name":value` for each member.
+    /// Members that are added to each request, in the form `,"name":value`.
     pub(crate) members: SecretJson,
     member_names: Vec<String>,
     pub(crate) headers: HeaderMap,
@@ -45,30 +45,30 @@ pub struct ForwardOptions {
     pub(crate) credential: Option<UserCredentials>,
     pub(crate) oauth: Option<OAuthClient>,
     pub(crate) login: Option<Login>,
-    /// Methods that are called without credentials: without the header `Authorization`, `credential`, `oauth`, `login`,
-    /// further members and first parameters, and the caller's token.
+    /// Methods that are called without credentials. Such a request has no `Authorization` header, no `credential`, no
+    /// `oauth` token, no `login` session, no additional members, no first parameters, and no token of the caller.
     pub without_credential: Vec<String>,
     /// If set, callers see only the methods that the service lists for them.
     pub visibility: Option<UpstreamVisibility>,
-    /// Uses HTTP/2 without TLS too. With TLS, the version is negotiated.
+    /// Whether HTTP/2 is also used without TLS. With TLS, the version is negotiated.
     pub http2: bool,
     pub(crate) batch: bool,
-    /// Does not check results against the output schemas of their methods.
+    /// Whether results are trusted, that is, not checked against the output schemas of their methods.
     pub trust_results: bool,
-    /// If set, each call is sent to the URL of its tool.
+    /// If set, each call is sent to the URL of its own tool.
     pub tool_path: Option<ToolPath>,
-    /// Returns the message of errors with the code -32603, and the text of responses that are not JSON-RPC
-    /// replies, to callers. Otherwise they are only logged, because they may be the text of an exception,
-    /// which may contain secrets.
+    /// Whether callers see the message of errors with the code -32603, and the text of responses that are not JSON-RPC
+    /// replies. If not set, both are only logged, because they may be the text of an exception, which may contain
+    /// secrets.
     pub trust_errors: bool,
-    /// Omits null arguments for optional parameters that do not allow null.
+    /// Whether null arguments are omitted for optional parameters that do not allow null.
     pub null_is_absent: bool,
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// Time and size limits.
     pub limits: ForwardLimits,
 }
 
-/// A fragment of JSON that may hold secrets, which `Debug` does not show.
+/// A fragment of JSON that may contain secrets. `Debug` does not show it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct SecretJson(pub(crate) String);
 
@@ -92,12 +92,12 @@ pub enum IdFormat {
     /// The id of the call in the log, `mcp_…`.
     #[default]
     String,
-    /// Consecutive numbers from 1 on, for services that accept no strings.
+    /// Consecutive numbers, beginning with 1. For services that do not accept strings.
     #[serde(rename = "integer")]
     Number,
 }
 
-/// Headers that identify the caller to the service. Unset ones are not sent.
+/// Headers that identify the caller to the service. A header that is `None` is not sent.
 #[derive(Debug, Clone, Default)]
 pub struct CallerHeaders {
     /// Header for the user's id.
@@ -106,8 +106,8 @@ pub struct CallerHeaders {
     pub user_name: Option<HeaderName>,
     /// Header for the user's role.
     pub role: Option<HeaderName>,
-    /// Header for the caller's token. In `Authorization`, `Bearer ` is put before it. The service can then
-    /// act as the caller.
+    /// Header for the caller's token. In `Authorization`, the token is sent after `Bearer `. With the token, the
+    /// service can act as the caller.
     pub token: Option<HeaderName>,
 }
 
@@ -120,13 +120,13 @@ impl CallerHeaders {
 /// Time and size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ForwardLimits {
-    /// Time limit of a call. At most half of it is spent waiting because of `concurrent`.
+    /// Time limit of a call. At most half of it is spent waiting because of the limit `concurrent`.
     pub timeout: Duration,
-    /// Time limit of a new connection with TLS; at most half of `timeout`.
+    /// Time limit for opening a connection, including TLS. At most half of `timeout`.
     pub connect: Duration,
-    /// Maximum size of a response in bytes.
+    /// Maximum size of a response, in bytes.
     pub result_bytes: usize,
-    /// Maximum number of concurrent calls. Others wait.
+    /// Maximum number of concurrent calls. Further calls wait.
     pub concurrent: usize,
     /// Settings of the circuit breaker.
     pub breaker: BreakerLimits,
@@ -144,23 +144,23 @@ impl Default for ForwardLimits {
     }
 }
 
-/// Error of an option. Does not show its value, which may be a secret.
+/// Error of an option. Does not show the option's value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionError {
-    /// Not a valid header name.
+    /// The name is not a valid header name.
     #[error("`{0}` is not a valid header name")]
     HeaderName(String),
-    /// Characters that are not allowed in a header.
+    /// The value has characters that are not allowed in a header.
     #[error("the value of `{0}` has characters that are not allowed in a header")]
     HeaderValue(String),
-    /// Set by the transport or by another option.
-    #[error("the header `{0}` is set already")]
+    /// The transport or another option already sets this header.
+    #[error("the header `{0}` is already set")]
     HeaderTaken(String),
-    /// A member that is set already.
-    #[error("every request has a member `{0}` already")]
+    /// The member is already set.
+    #[error("every request already has a member `{0}`")]
     Member(String),
-    /// A user name with a colon.
-    #[error("a user name with `:` is not possible in HTTP Basic")]
+    /// The user name contains a colon.
+    #[error("the user name contains `:`, which HTTP Basic does not allow")]
     BasicUser,
     /// The feature `websocket` is not enabled.
     #[error("this program was built without WebSocket (cargo feature `websocket`)")]
@@ -171,7 +171,7 @@ pub enum OptionError {
 }
 
 impl ForwardOptions {
-    /// Returns the defaults: named parameters, and no credentials.
+    /// Returns the default options: parameters by name, and no credentials.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -198,7 +198,7 @@ impl ForwardOptions {
         }
     }
 
-    /// The address of the service.
+    /// Returns the address of the service.
     pub fn target(&self) -> &Target {
         &self.target
     }
@@ -219,14 +219,14 @@ impl ForwardOptions {
         self
     }
 
-    /// Adds a member to each request beside `params`, such as `auth`.
+    /// Adds a member, such as `auth`, to each request, beside `params`.
     pub fn member(mut self, name: &str, value: &Value) -> Result<Self, OptionError> {
         self.take_member(name)?;
         self.members.0.push_str(&SecretJson::member(name, value).0);
         Ok(self)
     }
 
-    /// Sends user and password with HTTP Basic.
+    /// Sends a user name and a password with HTTP Basic.
     pub fn basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
         if user.contains(':') {
             return Err(OptionError::BasicUser);
@@ -234,7 +234,7 @@ impl ForwardOptions {
         self.header(header::AUTHORIZATION.as_str(), &basic(user, password))
     }
 
-    /// Sends user and password with HTTP Basic in place of other options that set the header `Authorization`.
+    /// Sends a user name and a password with HTTP Basic. Replaces other options that set the header `Authorization`.
     pub fn replace_basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
         if user.contains(':') {
             return Err(OptionError::BasicUser);
@@ -253,7 +253,8 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// Adds a header to each request in place of other options that set it, such as `oauth` or a user's credential.
+    /// Adds a header to each request. Replaces other options that set the same header, such as `oauth` or a user's
+    /// credential.
     pub fn replace_header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let parsed = header_name(name)?;
         self.headers.remove(&parsed);
@@ -278,7 +279,7 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// Sends the credential of each call's user, which `known` looks up.
+    /// Sends the credential of the calling user, which `known` looks up.
     pub fn credential(
         mut self,
         how: CredentialOptions,
@@ -297,8 +298,8 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// Sends an access token in `Authorization`: that of the user if their credentials are for OAuth, otherwise that of
-    /// the upstream.
+    /// Sends an access token in `Authorization`. This is the token of the user if users' credentials are for OAuth,
+    /// otherwise the token of the upstream.
     pub fn oauth(mut self, client: OAuthClient) -> Self {
         self.oauth = Some(client);
         self
@@ -389,7 +390,7 @@ impl ForwardOptions {
         Ok(())
     }
 
-    /// Fails if the member is set already.
+    /// Fails if the member is already set.
     fn take_member(&mut self, name: &str) -> Result<(), OptionError> {
         if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
             return Err(OptionError::Member(name.to_owned()));
@@ -398,13 +399,13 @@ impl ForwardOptions {
         Ok(())
     }
 
-    /// Sends concurrent calls as one JSON-RPC batch. The service must reply to each request with its id.
+    /// Sends concurrent calls as one JSON-RPC batch. The service must send a reply with the same id for each request.
     pub fn batch(mut self) -> Self {
         self.batch = true;
         self
     }
 
-    /// Returns `true` if all requests have a part that may be a credential.
+    /// Returns `true` if all requests contain a part that may be a credential.
     pub(crate) fn has_shared_credential(&self) -> bool {
         !self.headers.is_empty()
             || !self.members.0.is_empty()
@@ -413,7 +414,7 @@ impl ForwardOptions {
             || self.login.is_some()
     }
 
-    /// Adds trusted certificate authorities, in PEM, to those of the system.
+    /// Adds trusted certificate authorities, in PEM format, to those of the system.
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.roots.extend(tls::certificates(pem)?);
         Ok(self)
@@ -430,7 +431,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// Parses the name of a header, which must not be one of the transport's.
+/// Parses the name of a header. Fails for headers that the transport sets.
 pub fn header_name(name: &str) -> Result<HeaderName, OptionError> {
     let parsed: HeaderName =
         name.trim().parse().map_err(|_| OptionError::HeaderName(name.to_owned()))?;

@@ -1,7 +1,7 @@
-//! Parses replies of services, which do not all follow JSON-RPC 2.0.
+//! Parses replies of services. Not all services follow JSON-RPC 2.0.
 //!
-//! Accepts JSON-RPC 1.x: `"error":null` beside the result, no `jsonrpc`. Accepts an error with any HTTP status, and a
-//! result only with 2xx. Ignores the content type of a valid reply.
+//! Accepts JSON-RPC 1.x, with `"error":null` beside the result and without `jsonrpc`. Accepts an error with any HTTP
+//! status, but a result only with 2xx. Ignores the content type of a valid reply.
 
 mod batch;
 mod service_text;
@@ -23,11 +23,11 @@ pub(crate) use batch::BatchReply;
 pub(crate) use service_text::ServiceText;
 pub(crate) use unexpected::{Problem, UnexpectedResponse};
 
-/// Code of errors without a code.
+/// Code that is used for errors without a code.
 const NO_CODE: i64 = -32000;
 
-/// Meaning of the error -32601 at the URL of a tool.
-const NOT_FOR_CALLER: &str = "The service behind this tool does not offer it to you: you may not use it, or it no longer exists";
+/// Message for the error -32601 at the URL of a tool.
+const NOT_FOR_CALLER: &str = "The service behind this tool does not offer the tool to you: you may not use it, or it no longer exists";
 
 /// Maximum length of a media type.
 const MAX_MEDIA: usize = 60;
@@ -97,8 +97,8 @@ impl ServiceResponse {
         }
     }
 
-    /// Reads a response from the URL of a tool. Drupal's `jsonrpc_mcp` responds with HTTP 404: with the error -32601 if
-    /// the caller may not use the tool, and with a page if the tool does not exist.
+    /// Reads a response from the URL of a tool. Drupal's `jsonrpc_mcp` responds with HTTP 404 in two cases: with the
+    /// error -32601 if the caller may not use the tool, and with an HTML page if the tool does not exist.
     pub(crate) fn read_at_tool_url(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
         let is_not_found = self.status == StatusCode::NOT_FOUND;
         self.read(id).map_err(|failure| match failure {
@@ -110,8 +110,8 @@ impl ServiceResponse {
         })
     }
 
-    /// Returns `true` for HTTP 401 without a reply of the method. A reply means that the method has run, whatever the
-    /// status is.
+    /// Returns `true` for HTTP 401, unless the response is a JSON-RPC reply. A reply means that the method has run,
+    /// whatever the status is.
     pub(crate) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
         let is_reply = || match read_reply(trimmed(&self.body)) {
             Ok(reply) if reply.result.is_some() => true,
@@ -139,8 +139,8 @@ impl ServiceResponse {
         }
     }
 
-    /// Returns the rejection of a response whose error does not come from the method: the response has a
-    /// challenge, or the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
+    /// Returns the rejection in a response whose error does not come from the method. This is the case if the response
+    /// has a challenge, or if the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
     fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRejection> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
         self.rejection().filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
@@ -177,7 +177,7 @@ impl ServiceResponse {
         })
     }
 
-    /// Describes an object with a result, and without a version and an id.
+    /// Describes a JSON object that has a result, but neither a version nor an id.
     fn other_protocol(&self) -> Problem {
         let has_arguments = serde_json::from_str::<Value>(trimmed(&self.body))
             .is_ok_and(|reply| reply.get("arguments").is_some_and(Value::is_object));
@@ -189,7 +189,7 @@ impl ServiceResponse {
     }
 }
 
-/// Also removes the byte order mark that some PHP files have.
+/// Removes white space, and the byte order mark that some PHP files have.
 fn trimmed(body: &str) -> &str {
     body.trim_start_matches('\u{feff}').trim()
 }
@@ -223,12 +223,12 @@ fn answers(reply: &ReplyEnvelope<'_>, id: &RequestId<'_>) -> bool {
     reply.id.and_then(RequestId::of).as_ref() == Some(id)
 }
 
-/// Returns `true` for the ids of replies to requests that could not be parsed.
+/// Returns `true` for the id that services use in replies to requests that they could not parse.
 fn has_no_id(reply: &ReplyEnvelope<'_>) -> bool {
     reply.id.is_none_or(|id| matches!(id.get(), "null" | "0"))
 }
 
-/// Parses an error, which may deviate from JSON-RPC.
+/// Parses an error. The error may deviate from JSON-RPC.
 fn rpc_error(raw: &RawValue) -> RpcError {
     if let Ok(error) = serde_json::from_str(raw.get()) {
         return error;

@@ -20,8 +20,8 @@ pub(crate) enum RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// Parses the id of a reply. Returns `None` for an id that no request has: some services reply with 0 to requests
-    /// that they cannot parse. Accepts `7.0` for 7.
+    /// Parses the id of a reply. Returns `None` for an id that no request has. Some services use the id 0 in replies to
+    /// requests that they cannot parse. Accepts `7.0` for 7.
     pub(crate) fn of(found: &'a RawValue) -> Option<Self> {
         if let Some(text) = strict_json::text(found) {
             return Some(Self::String(text));
@@ -38,14 +38,14 @@ impl<'a> RequestId<'a> {
     }
 }
 
-/// Returns the credentials that are sent before the parameters of the call; empty ones are not sent.
+/// Returns the credentials that are sent before the parameters of the call. Empty ones are not sent.
 fn first_params<'a>(options: &'a ForwardOptions, auth: &'a Authentication) -> [&'a str; 3] {
     let shared = if auth.is_omitted { "" } else { &options.first_params.0 };
     let session = auth.session.as_ref().map_or("", |session| &session.first_param.0);
     [session, &auth.first_param.0, shared]
 }
 
-/// Fails if a credential is the first parameter, and the parameters have names.
+/// Fails if a credential must be the first parameter, but the parameters are sent by name.
 pub(crate) fn check_first_params(
     options: &ForwardOptions,
     call: &Call<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn body(
         RequestId::String(id) => write!(text, "{}", Value::from(&**id)),
         RequestId::Number(id) => write!(text, "{id}"),
     };
-    // Each begins with a comma unless it is empty.
+    // Each member begins with a comma, unless it is empty.
     for member in members {
         text.push_str(member);
     }
@@ -88,7 +88,7 @@ pub(crate) fn body(
     text.into()
 }
 
-/// Writes a list of parameters with the parameters `first` at the front.
+/// Writes a list of parameters, with the parameters `first` at its beginning.
 fn splice_first(text: &mut String, first: [&str; 3], params: &str) {
     let rest = params.trim_start().strip_prefix('[');
     let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {

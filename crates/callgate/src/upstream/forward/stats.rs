@@ -16,7 +16,7 @@ macro_rules! outcomes {
             /// All outcomes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name in metrics.
+            /// Returns the name in metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -39,19 +39,19 @@ outcomes! {
     NoCredential = "no_credential",
     /// No access token could be requested.
     NoToken = "no_token",
-    /// Too many concurrent calls.
+    /// There are too many concurrent calls.
     Busy = "busy",
-    /// Not sent: the circuit breaker is open.
+    /// The call was not sent, because the circuit breaker is open.
     Down = "down",
-    /// No connection.
+    /// The service could not be connected to.
     Unreachable = "unreachable",
-    /// No trusted TLS connection.
+    /// There was no trusted TLS connection.
     Untrusted = "untrusted",
     /// The response is not HTTP.
     NoHttp = "no_http",
     /// The service did not open a WebSocket.
     NoWebSocket = "no_websocket",
-    /// No response within the time limit.
+    /// There was no response within the time limit.
     TimedOut = "timed_out",
     /// The connection closed without a response.
     Broken = "broken",
@@ -61,21 +61,21 @@ outcomes! {
     TooLarge = "too_large",
     /// The memory for results is used up.
     OverBudget = "over_budget",
-    /// A redirect.
+    /// The service responded with a redirect.
     Redirected = "redirected",
     /// The service rejected the credential.
     Refused = "refused",
-    /// Another HTTP status without a JSON-RPC error.
+    /// The service responded with another HTTP status, without a JSON-RPC error.
     Status = "status",
-    /// A content type other than JSON.
+    /// The response has a content type other than JSON.
     ContentType = "content_type",
-    /// A body that is not JSON.
+    /// The response body is not JSON.
     NotJson = "not_json",
-    /// An empty response.
+    /// The response is empty.
     Empty = "empty",
-    /// JSON that is not a JSON-RPC reply.
+    /// The response is JSON, but not a JSON-RPC reply.
     NotRpc = "not_rpc",
-    /// The reply to another request.
+    /// The service replied to a different request.
     WrongId = "wrong_id",
     /// The call was dropped.
     Cancelled = "cancelled",

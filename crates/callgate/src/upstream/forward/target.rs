@@ -13,25 +13,25 @@ use crate::wire::percent;
 /// The address of a service.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    /// URL of the requests; for a WebSocket, of the opening handshake.
+    /// URL of the requests. For a WebSocket, URL of the opening handshake.
     url: Endpoint,
     is_websocket: bool,
-    /// Path of the Unix socket. The host in `url` is then not used.
+    /// Path of the Unix socket. If it is set, the host in `url` is not used.
     socket: Option<PathBuf>,
 }
 
-/// Error of parsing a [`Target`]. Does not show the address, which may hold a secret.
+/// Error of parsing a [`Target`]. Does not show the address, which may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TargetError {
-    /// Not a valid URL.
+    /// The URL is not valid.
     #[error(transparent)]
     Url(EndpointError),
-    /// `unix:` without an absolute path, or with an invalid path on the server.
+    /// The address begins with `unix:`, but has no absolute path, or has an invalid path on the server.
     #[error(
         "expected an address such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`"
     )]
     Socket,
-    /// Not a valid path.
+    /// The path is not valid.
     #[error("expected a path such as `/rpc`")]
     Path,
     /// Unix sockets are not available on this system.
@@ -53,12 +53,12 @@ impl Target {
         self.socket.as_deref()
     }
 
-    /// Returns the host, an IPv6 address in brackets; `localhost` for a Unix socket.
+    /// Returns the host. An IPv6 address is in brackets. For a Unix socket, returns `localhost`.
     pub fn host(&self) -> &str {
         self.uri().host().unwrap_or_default()
     }
 
-    /// Returns the port, by default that of the scheme.
+    /// Returns the port. If the URL has none, returns the default port of the scheme.
     pub fn port(&self) -> u16 {
         self.uri().port_u16().unwrap_or(if self.url.is_https() { 443 } else { 80 })
     }
@@ -73,12 +73,13 @@ impl Target {
         self.uri().path()
     }
 
-    /// Returns `true` if the URL has a query, which may hold a key.
+    /// Returns `true` if the URL has a query, which may contain a key.
     pub fn has_query(&self) -> bool {
         self.uri().query().is_some_and(|query| !query.is_empty())
     }
 
-    /// Returns the path of the Drupal site with this JSON-RPC endpoint: without `/jsonrpc` at the end.
+    /// Returns the path of the Drupal site that has this JSON-RPC endpoint, that is, the path without `/jsonrpc` at the
+    /// end.
     pub fn site_path(&self) -> &str {
         site_path(self.path())
     }
@@ -140,7 +141,7 @@ fn http_url(text: &str) -> Option<String> {
     }
 }
 
-/// Omits the query, which may hold a key.
+/// Omits the query, which may contain a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.socket {

@@ -11,7 +11,7 @@ use crate::wire::percent;
 
 const ID: &str = "{id}";
 
-/// Path of the tools of Drupal's `jsonrpc_mcp`, below the site.
+/// Path of the tools of Drupal's `jsonrpc_mcp`, relative to the path of the site.
 const TOOLS: &str = "/mcp/tools/";
 
 /// The path of a tool, with a placeholder for its id: `/mcp/tools/{id}`.
@@ -21,25 +21,26 @@ pub struct ToolPath {
     after: String,
 }
 
-/// Not a path with one segment `{id}`.
+/// The text is not a path with exactly one segment `{id}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("expected a path with one segment `{{id}}`, such as `/mcp/tools/{{id}}`")]
 pub struct ToolPathError;
 
 impl ToolPath {
-    /// Returns the path of `jsonrpc_mcp`: that of the URL without a trailing `/jsonrpc`, plus `/mcp/tools/{id}`.
+    /// Returns the path of tools in `jsonrpc_mcp`: the path of the URL without a trailing `/jsonrpc`, followed by
+    /// `/mcp/tools/{id}`.
     pub fn beside(target: &Target) -> Self {
         Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
     }
 
-    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id
-    /// whose path would be another route.
+    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id whose path
+    /// would be a different route.
     pub(crate) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
-        // Servers resolve these as relative paths, some of them after decoding.
+        // Servers resolve these segments as relative paths, some servers after decoding.
         if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
             return None;
         }
-        // Other routes of `jsonrpc_mcp`.
+        // These ids are other routes of `jsonrpc_mcp`.
         if self.before.ends_with(TOOLS) && matches!(method, "list" | "describe") {
             return None;
         }

@@ -28,7 +28,7 @@ pub trait Question: sealed::Sealed {
     #[doc(hidden)]
     fn params(&self) -> Value;
 
-    /// Checks an answer. Returns the problem, for the client.
+    /// Checks an answer. The error is the problem, and is sent to the client.
     #[doc(hidden)]
     fn check(&self, answer: &RawValue) -> Result<(), String> {
         read::<Self::Answer>(answer).map(drop)
@@ -42,7 +42,7 @@ mod sealed {
     impl Sealed for super::ListRoots {}
 }
 
-/// Asks the user with a form, or to visit a page.
+/// Asks the user to fill in a form or to visit a page.
 #[derive(Debug, Clone)]
 pub struct Elicit {
     message: String,
@@ -56,8 +56,8 @@ enum ElicitMode {
 }
 
 impl Elicit {
-    /// Creates a form. The schema must be a flat object of strings, numbers, booleans and enums, since
-    /// clients show nothing else.
+    /// Creates a form. The schema must be a flat object of strings, numbers, booleans and enums, because clients cannot
+    /// show anything else.
     pub fn form(message: impl Into<String>, schema: Value) -> Self {
         Self { message: message.into(), mode: ElicitMode::Form(schema) }
     }
@@ -77,7 +77,7 @@ impl Elicit {
         }
     }
 
-    /// Creates a page to visit, for data that must not pass through the client. `id` identifies the
+    /// Creates a request to visit a page. Use it for data that must not pass through the client. `id` identifies the
     /// elicitation.
     pub fn url(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
         Self { message: message.into(), mode: ElicitMode::Url { url: url.into(), id: id.into() } }
@@ -87,14 +87,14 @@ impl Elicit {
 /// Answer of the user.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Elicited {
-    /// Action of the user.
+    /// What the user did.
     pub action: Action,
     /// Values of the fields.
     #[serde(default, deserialize_with = "or_nothing")]
     pub content: Map<String, Value>,
 }
 
-/// Some clients send null for no content.
+/// Treats null as an empty object, because some clients send null if there is no content.
 fn or_nothing<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Map<String, Value>, D::Error> {
@@ -116,7 +116,7 @@ impl Elicited {
         Self { action: Action::Decline, content: Map::new() }
     }
 
-    /// Returns the fields if the user accepted and they deserialize.
+    /// Returns the fields if the user accepted and the fields can be deserialized.
     pub fn accepted<T: DeserializeOwned>(self) -> Option<T> {
         if self.action != Action::Accept {
             return None;
@@ -131,7 +131,7 @@ impl From<Elicited> for Value {
     }
 }
 
-/// Action of the user on a form.
+/// What the user did with a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -169,7 +169,7 @@ impl Question for Elicit {
         if elicited.action != Action::Accept {
             return Ok(());
         }
-        // A schema that does not compile checks nothing.
+        // If the schema does not compile, nothing is checked.
         let Ok(validator) = crate::model::schema::validator::compile(schema) else { return Ok(()) };
         let content = Value::Object(elicited.content);
         validator.validate(&content).map_err(|error| error.to_string())
@@ -193,7 +193,7 @@ struct SampleMessage {
 }
 
 impl Sample {
-    /// Creates a request with one user message and a maximum length of the answer.
+    /// Creates a request with one message of the user and a maximum length of the answer.
     pub fn new(text: impl Into<String>, max_tokens: u32) -> Self {
         let sample = Self { messages: Vec::new(), system_prompt: None, max_tokens };
         sample.message(Role::User, Content::text(text))
@@ -253,7 +253,7 @@ impl Question for Sample {
     }
 }
 
-/// Asks for the directories that the client works in.
+/// Asks for the directories in which the client works.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoots;
 
@@ -291,7 +291,7 @@ pub(crate) fn read<T: DeserializeOwned>(answer: &RawValue) -> Result<T, String> 
     serde_json::from_str(answer.get()).map_err(|error| crate::wire::strict_json::problem(&error))
 }
 
-/// Answers by the keys of the questions.
+/// Answers by the key of their question.
 pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ use crate::upstream::local::ask::Question;
 use crate::upstream::local::ask::{Action, Elicit};
 use crate::wire::log_level::LogLevel;
 
-/// Context of a call: the caller, and the client to notify and ask.
+/// Context of a call: the caller, and the client, which can be notified and asked.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The caller.
     pub caller: Caller,
-    /// Id of the call, as in the log.
+    /// Id of the call. The log uses the same id.
     pub call_id: String,
     /// The client of the call.
     pub client: Client,
@@ -72,10 +72,10 @@ impl Context {
         self.client.supports(capability)
     }
 
-    /// Asks the client. `key` identifies the question within the method.
+    /// Asks the client a question. `key` identifies the question within the method.
     ///
-    /// In the modern era, the call ends here and the method **runs again from its beginning** with the
-    /// answers, so it must not have side effects before this call. See [`Client::ask`].
+    /// In the modern era, the call ends here, and the method **runs again from its beginning** with the answers. It
+    /// must therefore have no side effects before this point. See [`Client::ask`].
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         self.client.ask(key, question).await
     }
@@ -103,8 +103,8 @@ impl Context {
     /// }
     /// ```
     ///
-    /// The same question is asked once in a call. As with [`ask`](Self::ask), the method may run again from its
-    /// beginning.
+    /// A question with the same type and message is asked only once in a call. As with [`ask`](Self::ask), the method
+    /// may run again from its beginning.
     ///
     /// # Errors
     ///
@@ -116,7 +116,8 @@ impl Context {
         T: schemars::JsonSchema + serde::de::DeserializeOwned,
     {
         let question = Elicit::form_for::<T>(message)?;
-        // Questions of one type differ in their messages, which may be long.
+        // The key contains a hash of the message, because questions of one type differ in their messages, which may be
+        // long.
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(message));
         let answer = self.ask(&format!("{}-{hash}", T::schema_name()), question).await?;
         if answer.action != Action::Accept {
@@ -139,10 +140,10 @@ impl Context {
         self.client.require_task().await
     }
 
-    /// Returns `true` if the call has ended: cancelled, timed out or answered.
+    /// Returns `true` if the call has ended because it was cancelled, timed out or answered.
     ///
-    /// A cancelled call is dropped at its next `await`. Threads and tasks that it started continue, and can
-    /// check this.
+    /// A cancelled call is dropped at its next `await`. Threads and tasks that the call started continue to run, and
+    /// can use this function to stop.
     pub fn is_finished(&self) -> bool {
         self.lifetime.is_over.load(Ordering::Acquire)
     }
@@ -150,7 +151,7 @@ impl Context {
     /// Waits until the call has ended.
     pub async fn finished(&self) {
         let mut ended = pin!(self.lifetime.ended.notified());
-        // Registered before the check, so that the notification is not missed.
+        // Registers before the check, so that the notification is not missed.
         ended.as_mut().enable();
         if !self.is_finished() {
             ended.await;

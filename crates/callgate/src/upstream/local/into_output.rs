@@ -13,8 +13,8 @@ use crate::upstream::local::{Error, Response};
 
 /// Return type of a method: a JSON value or content blocks.
 ///
-/// Types that implement [`Serialize`] and [`JsonSchema`] have an output schema; [`serde_json::Value`] and
-/// `()` have none. [`Content`] and [`ToolContent`] are sent as content blocks.
+/// A type that implements [`Serialize`] and [`JsonSchema`] has an output schema. [`serde_json::Value`] and `()` have
+/// none. [`Content`] and [`ToolContent`] are sent as content blocks.
 #[diagnostic::on_unimplemented(
     message = "a method cannot return `{Self}`",
     label = "this is neither JSON with a schema nor content",

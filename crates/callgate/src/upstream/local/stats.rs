@@ -23,7 +23,7 @@ impl LocalStats {
     }
 }
 
-/// A call in progress. It counts as cancelled if it is dropped before its end.
+/// A call in progress. If it is dropped before it ends, it counts as cancelled.
 #[derive(Debug)]
 pub(super) struct CountedCall<'a> {
     stats: &'a LocalStats,

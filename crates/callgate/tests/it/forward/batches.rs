@@ -188,7 +188,7 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
     let app = self::app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
-        assert!(text.contains("responded with HTTP 502. It may have run"), "{text}");
+        assert!(text.contains("responded with HTTP 502. The method may have run"), "{text}");
     }
     assert_eq!((app.count(CallOutcome::Status), fake.log.requests().len()), (2, 1));
 }
@@ -258,7 +258,7 @@ async fn after_an_unknown_error_of_a_batch_only_read_only_calls_are_sent_alone()
         app.text("order_delete", json!({"id": 2})),
     );
     assert_eq!(read.1, json!({"result": 1}));
-    assert!(changing.0.contains("HTTP 500. It may have run: check"), "{}", changing.0);
+    assert!(changing.0.contains("HTTP 500. The method may have run: check"), "{}", changing.0);
     assert_eq!((sizes(&fake), app.retries()), (vec![2, 0], 1));
     // After three of them, no batch is sent.
     for _ in 0..3 {
@@ -313,7 +313,7 @@ async fn read_only_calls_of_a_lost_batch_are_retried() {
         app.invoke("order.get", json!({"id": 3})),
     );
     assert_eq!((first.1, second.1), (json!({"result": 1}), json!({"result": 3})));
-    assert!(changing.0.contains("It may have run: check"), "{}", changing.0);
+    assert!(changing.0.contains("The method may have run: check"), "{}", changing.0);
     let again: Vec<Value> = fake.log.requests()[1..]
         .iter()
         .filter_map(|seen| seen.body.as_array().cloned())
@@ -344,7 +344,7 @@ async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
         app.invoke("order.delete", json!({"id": 4})),
     );
     assert_eq!(first.1, json!({"result": 1}));
-    insta::assert_snapshot!(changing.0, @"The service behind this tool replied to a batch of requests with an error that cannot be matched to this one. It may have run: check before you try again. (error id ID)");
+    insta::assert_snapshot!(changing.0, @"The service behind this tool replied to a batch of requests with an error that cannot be matched to this one. The method may have run: check before you try again. (error id ID)");
     assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
     assert_eq!(sizes(&fake), [4, 0]);
     assert_eq!(fake.log.requests()[1].body["method"], "order.get");
@@ -361,7 +361,7 @@ async fn a_destructive_call_is_not_retried_after_an_error_for_another() {
     let app = app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     let texts: Vec<String> = join_all(calls).await.into_iter().map(|(text, _)| text).collect();
-    assert!(texts[0].contains("It may have run: check"), "{}", texts[0]);
+    assert!(texts[0].contains("The method may have run: check"), "{}", texts[0]);
     assert_eq!(texts[1], "Method Not Found (code -32601)");
     assert_eq!(sizes(&fake), [2]);
 }

@@ -148,7 +148,7 @@ async fn a_credential_in_the_first_parameter_is_not_left_out_if_parameters_are_n
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 without_error_id(&error.to_string()),
-                @"The service behind this tool needs a credential as the first parameter, and this tool has named ones. Nothing was run; an administrator has to fix it."
+                @"The service behind this tool needs a credential as the first parameter, but the parameters of this tool are sent by name. Nothing was run; an administrator has to fix it."
             );
         }
     }
@@ -162,7 +162,7 @@ async fn a_rejected_credential_of_a_user_is_reported_as_theirs() {
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     insta::assert_snapshot!(
         without_error_id(&refused.unwrap_err().to_string()),
-        @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set another. Its response is in Callgate's log."
+        @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set a new one. The service's response is in Callgate's log."
     );
     assert_eq!(app.count(CallOutcome::Refused), 1);
 }

@@ -270,7 +270,11 @@ async fn a_denial_by_the_service_is_404_on_every_endpoint_with_a_reason() {
     assert_eq!(tools.count(CallOutcome::Status), 5);
     let log = log.text();
     assert_eq!(log.matches("denied: by the service").count(), 10, "{log}");
-    assert_eq!(log.matches("the service has no such tool at its URL").count(), 5, "{log}");
+    assert_eq!(
+        log.matches("the service has no tool at the URL from `tool_path`").count(),
+        5,
+        "{log}"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -35,8 +35,8 @@ async fn failures_have_a_message_and_an_id_on_each_endpoint() {
     let fake =
         FakeService::start(|_| FakeResponse::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
     let app = App::new(&fake.url("/rpc"));
-    let words = "The service behind this tool responded with HTTP 502. It only reads, so it can be tried \
-                 again. Its response is in Callgate's log.";
+    let words = "The service behind this tool responded with HTTP 502. The method only reads, so the call can be \
+                 repeated. The service's response is in Callgate's log.";
     let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
     assert_eq!(text, format!("{words} (error id ID)"));
     assert!(is_error);

@@ -99,7 +99,7 @@ async fn failed_connections_are_classified() {
 async fn a_call_without_a_response_times_out() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
-    insta::assert_snapshot!(told(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. It may have run: check before you try again. (error id ID)");
+    insta::assert_snapshot!(told(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. The method may have run: check before you try again. (error id ID)");
     // The request does not go on behind our back.
     fake.log.wait_for_disconnects(1).await;
 }

@@ -40,7 +40,10 @@ async fn a_guess_allows_no_second_sending() {
     let fake = FakeService::start(|_| FakeResponse::close()).await;
     let app = App::new(&fake.url("/rpc"));
     let (text, is_error) = app.text("order_find", json!({})).await;
-    assert!(is_error && text.contains("It may have run: check before you try again."), "{text}");
+    assert!(
+        is_error && text.contains("The method may have run: check before you try again."),
+        "{text}"
+    );
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
     // A proxy may repeat a GET.
     let query = "%7B%22jsonrpc%22:%222.0%22,%22method%22:%22order.find%22,%22id%22:1%7D";

@@ -97,7 +97,7 @@ async fn a_trusted_service_speaks_to_agents() {
     let mut options = options(&fake.url("/rpc"));
     options.trust_errors = true;
     let (text, _) = App::with(options).text("order_delete", json!({"id": 1})).await;
-    insta::assert_snapshot!(text, @r#"The service behind this tool responded with HTTP 500. It may have run: check before you try again. The service responded: "disk full" (error id ID)"#);
+    insta::assert_snapshot!(text, @r#"The service behind this tool responded with HTTP 500. The method may have run: check before you try again. The service responded: "disk full" (error id ID)"#);
 }
 
 #[tokio::test]

@@ -340,7 +340,7 @@ fn a_login_that_cannot_work_is_refused() {
     `login` needs `method`, `path`, or the `header` that the service sends
     `login` cannot be used with WebSocket: a connection keeps its session
     `path` of `login` must be a path such as `/login`
-    `login` sends a header that `headers`, or `basic_user`, sets too
+    `login` sends a header that `headers` or `basic_user` also sets
     `login` and `oauth` cannot be combined
     first parameters need `params = "position"` or `"position-null"`
     "#);

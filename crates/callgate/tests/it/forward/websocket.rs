@@ -221,7 +221,7 @@ async fn requests_written_to_a_closed_connection_fail() {
 
     let fake = breaking().await;
     let app = App::new(&fake.url());
-    insta::assert_snapshot!(told(&app, CallOutcome::Broken).await, @"broken: The service behind this tool closed the connection without a response. It may have run: check before you try again. (error id ID)");
+    insta::assert_snapshot!(told(&app, CallOutcome::Broken).await, @"broken: The service behind this tool closed the connection without a response. The method may have run: check before you try again. (error id ID)");
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
     assert_eq!(app.invoke("order.delete", json!({"id": 2})).await.0, 200, "the next has another");
 }

@@ -113,7 +113,7 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
         })
     };
     let expected = [
-        (200, body(47, "known tokens are accepted for 47 s more")),
+        (200, body(47, "tokens that were verified before are accepted for 47 s more")),
         (200, body(0, "callers with a token are refused")),
         (503, body(0, "all callers are refused")),
     ];

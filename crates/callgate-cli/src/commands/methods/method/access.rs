@@ -58,7 +58,7 @@ pub(super) async fn decide(
             (true, format!("{granted}; the service `{name}` lists it for `{user}`"))
         }
         CallerMethods::Listed(_) => {
-            (false, format!("denied: the service `{name}` does not list it for `{user}`"))
+            (false, format!("denied: the service `{name}` does not list the method for `{user}`"))
         }
     };
     Ok(Some(Explained { is_allowed, reason }))

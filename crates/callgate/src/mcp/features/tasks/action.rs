@@ -60,7 +60,7 @@ impl TaskAction {
         match (self, tasks.running(id)) {
             (Self::Get, Some(running)) => {
                 let mut state = running.state.lock().await;
-                // The method may have stopped waiting for its questions.
+                // The method may no longer be waiting for some of its questions.
                 if !state.task.status.is_finished() {
                     state.update_status();
                 }
@@ -68,13 +68,13 @@ impl TaskAction {
             }
             (Self::Get, None) => Ok(ActionResult::Found(Box::new(task))),
             (action, Some(running)) => {
-                // The change completes even if the client disconnects.
+                // Runs in a separate task, so that the change completes even if the client disconnects.
                 let mcp = Arc::clone(mcp);
                 tokio::spawn(async move { action.change(&mcp, &running).await }).await??;
                 Ok(ActionResult::Acknowledged)
             }
             (_, None) => {
-                // It may have ended since it was found.
+                // The task may have ended since it was found.
                 let task = tasks.find(id, user).await?;
                 if task.is_none_or(|task| task.status.is_finished()) {
                     return Ok(ActionResult::Acknowledged);
@@ -119,7 +119,7 @@ async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Resul
     state.update_status();
     let saved = tasks.save(&mut state).await;
     drop(state);
-    // The method gets its answers even if the task could not be saved.
+    // The method gets its answers even if saving the task failed.
     for (question, answer) in given {
         question.answer(Ok(answer));
     }

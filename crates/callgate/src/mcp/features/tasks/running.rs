@@ -16,14 +16,14 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// Maximum run time of a task.
 const MAX_RUN_TIME: Duration = Duration::from_hours(1);
-/// Time to live of a task and its result.
+/// Time to live of a task, including its result.
 const TTL: Duration = Duration::from_hours(2);
 /// Maximum number of running tasks.
 pub(super) const MAX_RUNNING: usize = 1024;
-/// Maximum number of running tasks per user, or per address of anonymous callers.
+/// Maximum number of running tasks per user, or per address for anonymous callers.
 const MAX_PER_CALLER: usize = 64;
 
-/// A saved task that does not run yet.
+/// A task that is saved but does not run yet.
 pub(crate) struct StartedTask {
     running: Arc<RunningTask>,
     slot: TaskSlot,
@@ -70,7 +70,7 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     let slot = TaskSlot::reserve(&call.mcp, id, &running).ok_or_else(too_many)?;
     tasks.store.put(task).await.map_err(|error| {
         tracing::error!(?error, "failed to save a task");
-        failed("the task cannot be saved")
+        failed("failed to save the task")
     })?;
     Ok(StartedTask { running, slot, reply })
 }
@@ -95,7 +95,7 @@ async fn drive(
     };
     let mut state = running.state.lock().await;
     state.open.clear();
-    // A cancelled task has its status already. It is saved again because that may have failed.
+    // A cancelled task already has its final status. It is saved again, because saving may have failed before.
     if !state.task.status.is_finished() {
         state.task.status = status;
     }
@@ -105,14 +105,14 @@ async fn drive(
     drop(slot);
 }
 
-/// A slot of a running task.
+/// Reservation for one running task.
 struct TaskSlot {
     mcp: Arc<Mcp>,
     id: String,
 }
 
 impl TaskSlot {
-    /// Returns `None` if too many tasks of the caller are running.
+    /// Reserves a slot. Returns `None` if too many tasks of the caller are running.
     fn reserve(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
         let mut all = mcp.tasks.as_ref()?.lock();
         let is_own = |other: &&Arc<RunningTask>| other.share.is_of_same_principal(&running.share);
@@ -145,7 +145,7 @@ async fn run(
             biased;
             reply = &mut work => return reply,
             request = channel.next_request() => {
-                // Questions that are asked together are saved once.
+                // Questions that are asked together are saved together.
                 let mut requests = vec![request];
                 requests.extend(std::iter::from_fn(|| channel.try_next_request()));
                 tasks.change(running, |state| {

@@ -20,16 +20,16 @@ pub(crate) fn healthz() -> Response {
 
 /// `GET /readyz`: 503 until the first catalog is loaded, then 200.
 ///
-/// It stays 200 while the registry or an upstream cannot be reached: removing every replica because one
-/// database is down would turn a delay into an outage. It is 503 again if credentials can no longer be
-/// verified and every caller needs one, because another replica may still serve the callers.
+/// The status stays 200 while the registry or an upstream cannot be reached: if every replica were removed because one
+/// database is down, a delay would become an outage. The status is 503 again if credentials can no longer be verified
+/// and every caller needs one, because another replica may still be able to serve the callers.
 ///
-/// Details are only for users and on the address for operations.
+/// Details are shown only to users, and on the address for operations.
 pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Response {
     let has_details = match state.options.endpoints {
         EndpointSet::All => has_user(state, parts, peer).await,
         EndpointSet::Public => false,
-        // A page of another site can reach the address with DNS rebinding.
+        // With DNS rebinding, a page of another site could reach this address.
         EndpointSet::Operations => {
             origin::check(&parts.headers, &parts.uri, &state.options).is_ok()
         }
@@ -42,8 +42,8 @@ pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAd
     response::json(status, &body.collect::<Map<_, _>>())
 }
 
-/// Returns `true` if the request has a valid credential. Requests beyond the rate of their client count as
-/// requests without a credential.
+/// Returns `true` if the request has a valid credential. A request above the rate limit of its client counts as a
+/// request without a credential.
 async fn has_user(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> bool {
     let client = client_address(parts, peer, &state.options);
     let client = client.map_or_else(Caller::anonymous, |it| Caller::anonymous().with_address(it));
@@ -88,7 +88,10 @@ fn stale(
 ) -> (StatusCode, Vec<(&'static str, Value)>) {
     let left = accepted_for.as_secs();
     let (status, tokens) = match (accepted_for.is_zero(), require_auth) {
-        (false, _) => (StatusCode::OK, format!("known tokens are accepted for {left} s more")),
+        (false, _) => (
+            StatusCode::OK,
+            format!("tokens that were verified before are accepted for {left} s more"),
+        ),
         (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "all callers are refused".to_owned()),
         (true, false) => (StatusCode::OK, "callers with a token are refused".to_owned()),
     };

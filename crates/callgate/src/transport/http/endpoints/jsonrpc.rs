@@ -1,8 +1,8 @@
 //! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
 //!
-//! The HTTP status is 200, or 204 without a response. If the service behind a single call requires a credential or a
-//! permission, it is 401 or 403, so that clients see the challenge; beyond a rate limit it is 429. `rpc.discover` returns the OpenRPC document of the
-//! caller's methods.
+//! The HTTP status is 200, or 204 if there is no response. For a single call there are three exceptions: 401 or 403 if
+//! the service behind the call requires a credential or a permission, so that clients see the challenge, and 429 if a
+//! rate limit is exceeded. `rpc.discover` returns the OpenRPC document of the caller's methods.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::wire::jsonrpc::{
 const DISCOVER: &str = "rpc.discover";
 /// Error code: the document would be too large.
 const DOCUMENT_TOO_LARGE: i64 = -32000;
-/// Maximum number of documents that are built at once. Each occupies a core.
+/// Maximum number of documents that are built at the same time. Each occupies a core.
 pub(crate) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`
@@ -73,7 +73,7 @@ impl Dispatcher<'_> {
         })
     }
 
-    /// Runs the requests of a batch concurrently. The responses are in the same order.
+    /// Runs the requests of a batch concurrently. The responses have the order of the requests.
     async fn batch(self, text: &str) -> Result<Response, EnvelopeError> {
         let caller = &self.caller.in_batch();
         let dispatcher = Dispatcher { caller, ..self };
@@ -92,7 +92,7 @@ impl Dispatcher<'_> {
     }
 
     async fn batch_member(self, index: usize, message: &RawValue) -> Option<Bytes> {
-        // The first is counted already.
+        // The first request of the batch has already been counted.
         let admitted =
             if index == 0 { Ok(()) } else { self.state.gateway.count_request(self.caller) };
         match Request::parse(message.get()) {
@@ -136,11 +136,12 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Builds the document on a blocking thread, because a large one takes long. Its bytes count against the
-    /// budget until it is sent.
+    /// Builds the document on a blocking thread, because a large document takes long. The bytes of the document count
+    /// against the memory budget until it is sent.
     async fn document(self) -> Result<Bytes, RpcError> {
         let gateway = Arc::clone(&self.state.gateway);
-        // Before it takes the share: a slow service must not block the documents of others.
+        // Prepares the caller before it takes a share, so that a slow service does not block the documents of other
+        // callers.
         let caller = gateway.prepare(self.caller.clone()).await;
         let Ok(share) = self.state.documents.take(caller.principal()).await else {
             let problem =
@@ -166,7 +167,7 @@ impl Dispatcher<'_> {
     }
 }
 
-/// Encodes a response, whose bytes count against the budget until it is sent.
+/// Encodes a response. Its bytes count against the memory budget until it is sent.
 fn rpc_reply(
     gateway: &Gateway,
     caller: &Caller,
@@ -178,7 +179,7 @@ fn rpc_reply(
         Ok(CallResult { value, reservation }) => {
             reservation.keep(jsonrpc::reply(Some(id), Ok(&value)).into())
         }
-        // These contain text of the service, which can be large.
+        // These errors contain text of the service, which can be large.
         Err(error @ (CallError::Rpc(_) | CallError::Protocol(_))) => {
             let reply = write(&error);
             match gateway.reserve(caller, reply.len()) {
@@ -193,7 +194,7 @@ fn rpc_reply(
 /// Returns `true` if an object or a list is empty.
 fn is_empty(params: &RawValue) -> bool {
     let mut inside = params.get().chars();
-    // Skips the brackets.
+    // Skips the two brackets.
     let _ = (inside.next(), inside.next_back());
     inside.as_str().trim().is_empty()
 }

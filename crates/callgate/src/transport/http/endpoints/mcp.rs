@@ -28,7 +28,7 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 /// After this long, switches the reply to an event stream if the client accepts one.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
-/// `POST`, `GET` and `DELETE` of `/mcp`.
+/// Answers `POST`, `GET` and `DELETE` of `/mcp`.
 pub(crate) async fn answer(
     state: &SharedState,
     caller: &Caller,
@@ -42,7 +42,8 @@ pub(crate) async fn answer(
         (&Method::GET, Some(raw)) => {
             if !state.options.raw_request {
                 state.gateway.count_request(caller)?;
-                let message = "`rawRequest` is off; POST the message, or set `raw_request`";
+                let message =
+                    "`rawRequest` is turned off; send the message with POST, or set `raw_request`";
                 return Err(McpError::new(405, INVALID_REQUEST, message).into());
             }
             if let Err(error) = origin::check_fetch_site(&parts.headers) {
@@ -56,7 +57,12 @@ pub(crate) async fn answer(
         (&Method::POST, _) => (InboundKind::Message, body),
         _ => {
             state.gateway.count_request(caller)?;
-            return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into());
+            return Err(McpError::new(
+                405,
+                INVALID_REQUEST,
+                "this URL accepts messages only with POST",
+            )
+            .into());
         }
     };
     Ok(handle(state, caller, parts, kind, &body).await)
@@ -138,7 +144,7 @@ fn too_many(what: &str, reason: NoShare) -> McpError {
     McpError::new(503, INTERNAL_ERROR, message)
 }
 
-/// Runs a batch. Takes the shares of all its calls together.
+/// Runs a batch. Takes the shares of all its calls before the first call starts.
 async fn batch(
     state: &SharedState,
     caller: &Caller,
@@ -163,9 +169,9 @@ async fn batch(
     }
 }
 
-/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise
-/// replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
-/// task: it continues when its client disconnects, and the share is released when the call ends.
+/// Replies with JSON if the call ends within [`STREAM_AFTER`] and before it sends a message. Otherwise replies with an
+/// event stream if the client accepts one. If `share` is given, the call runs in a separate task. It then continues
+/// when its client disconnects, and the share is released when the call ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Poll::Ready(reply) = call.try_ready().await {
         return accepted.call_reply(reply);
@@ -197,14 +203,14 @@ async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share
 pub(crate) struct AcceptedTypes {
     pub(crate) json: bool,
     pub(crate) stream: bool,
-    /// Whether it lists `text/event-stream` first.
+    /// Whether the client lists `text/event-stream` before JSON.
     pub(crate) stream_first: bool,
 }
 
 impl AcceptedTypes {
-    /// Reads `Accept`. Defaults to JSON if it is missing or names neither type.
+    /// Reads `Accept`. Defaults to JSON if the header is missing or contains neither type.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        // The value that nearly all clients send.
+        // Fast path for the value that nearly all clients send.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
             return Self { json: true, stream: true, stream_first: false };
         }
@@ -250,7 +256,7 @@ impl AcceptedTypes {
         }
     }
 
-    /// Returns the response to a request that was cancelled.
+    /// Returns the response to a cancelled request.
     fn no_reply(self) -> Response {
         if self.stream {
             return sse::of_events([]);
@@ -267,7 +273,7 @@ fn json(status: StatusCode, message: EncodedMessage) -> Response {
     response::bytes_as_json(status, body)
 }
 
-/// Returns an error, which is always JSON.
+/// Returns an error response. Errors are always JSON.
 pub(crate) fn error_response(error: &McpError) -> Response {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut response = json(status, error.message());
@@ -287,7 +293,7 @@ static KNOWN: [HeaderName; 4] = [
 
 impl Headers for HeaderMap {
     fn header(&self, name: &str) -> Header<'_> {
-        // The headers of every request need not be parsed as names each time.
+        // Uses parsed header names for the known headers, because parsing a name for every request would be slow.
         let known = KNOWN.iter().find(|known| known.as_str() == name);
         let values = match known {
             Some(known) => self.get_all(known).iter(),

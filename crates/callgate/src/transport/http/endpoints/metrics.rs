@@ -1,4 +1,4 @@
-//! `GET /metrics`: counters and gauges in the text format of Prometheus. None of them is about callers.
+//! `GET /metrics`: counters and gauges in the text format of Prometheus. No metric contains data about callers.
 
 use std::fmt::{Display, Write as _};
 
@@ -22,11 +22,15 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     metrics.gauge("callgate_tools", "Number of tools.", catalog.len());
     let help = "Invalid definitions, which are not served.";
     metrics.gauge("callgate_quarantined", help, catalog.quarantined().len());
-    metrics.gauge("callgate_result_bytes", "Bytes of results in memory, without small ones.", used);
+    metrics.gauge(
+        "callgate_result_bytes",
+        "Bytes of results in memory, except small results.",
+        used,
+    );
     metrics.gauge("callgate_result_bytes_limit", "Maximum of callgate_result_bytes.", limit);
     let help = "Requests that exceeded a rate limit.";
     metrics.counter("callgate_rate_limited_total", help, gateway.rate_limited());
-    let help = "Servers that share the rate limits, with this one.";
+    let help = "Servers that share the rate limits, including this one.";
     metrics.gauge("callgate_rate_limit_servers", help, gateway.rate_limit_servers());
     let mut each = |name, kind, help, value: fn(&UpstreamState) -> u64| {
         metrics.family(name, kind, help);
@@ -34,9 +38,12 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
             metrics.sample(&labels(one, None), value(one));
         }
     };
-    each("callgate_upstream_down", "gauge", "1 while the upstream is not called.", |one| {
-        one.is_down.into()
-    });
+    each(
+        "callgate_upstream_down",
+        "gauge",
+        "1 while the upstream is unreachable and calls to it fail at once.",
+        |one| one.is_down.into(),
+    );
     each("callgate_upstream_calls_in_progress", "gauge", "Calls in progress.", |one| {
         one.counters.under_way
     });
@@ -52,7 +59,7 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     ([(CONTENT_TYPE, TEXT)], metrics.text).into_response()
 }
 
-/// `{upstream="shop",outcome="result"}`
+/// Returns labels, such as `{upstream="shop",outcome="result"}`.
 fn labels(one: &UpstreamState, outcome: Option<&str>) -> String {
     let name = one.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     match outcome {

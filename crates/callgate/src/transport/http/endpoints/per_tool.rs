@@ -1,7 +1,7 @@
 //! A URL for each tool, which accepts a JSON-RPC request.
 //!
-//! The method of the request must be the tool of the URL, and batches are refused, so that only the tool
-//! whose access was checked can run.
+//! The method of the request must be the tool of the URL, and batches are refused. So only the tool whose access was
+//! checked can run.
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
@@ -71,7 +71,7 @@ async fn run(
     }
 }
 
-/// Refuses a payload. Callers who may not use the tool get the error of an unknown tool.
+/// Refuses a payload. Callers that may not use the tool get the error for an unknown tool.
 async fn refuse(
     state: &SharedState,
     caller: &Caller,

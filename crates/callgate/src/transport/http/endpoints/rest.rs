@@ -70,7 +70,7 @@ pub(crate) async fn invoke(
     Ok(response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(body.into())))
 }
 
-/// The body of `invoke`. Checked in this order: JSON, name, arguments.
+/// The body of `invoke`. Its parts are checked in this order: JSON, name, arguments.
 struct InvokeRequest<'a> {
     name: Cow<'a, str>,
     arguments: &'a RawValue,
@@ -80,7 +80,7 @@ impl<'a> InvokeRequest<'a> {
     fn parse(body: &'a str) -> Result<Self, HttpError> {
         let members = match strict_json::few_members(body) {
             Ok(members) => members,
-            // JSON, but not an object, so the name is missing.
+            // The body is JSON but not an object, so the name is missing.
             Err(_) if is_other_json(body) => return Err(HttpError::MissingParameter("name")),
             Err(error) if error.is_data() => {
                 return Err(HttpError::AmbiguousJson(strict_json::problem(&error)));
@@ -108,7 +108,7 @@ fn is_other_json(body: &str) -> bool {
     !body.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(body).is_ok()
 }
 
-/// Returns the last value of a query parameter, as PHP does.
+/// Returns the last value of a query parameter. PHP uses the last value, too.
 pub(crate) fn query_parameter<'a>(uri: &'a Uri, name: &str) -> Option<Cow<'a, str>> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value)

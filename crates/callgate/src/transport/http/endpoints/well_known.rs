@@ -1,5 +1,5 @@
-//! `/.well-known/mcp.json`: the server's name, revisions and endpoints; and the reply to clients that try to register
-//! for OAuth.
+//! `/.well-known/mcp.json` with the server's name, revisions and endpoints, and the reply to clients that try to
+//! register for OAuth.
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -5,7 +5,7 @@ use http::header::WWW_AUTHENTICATE;
 
 use crate::model::oauth_scope::OAuthScope;
 
-/// Maximum length of a header value; longer ones are ignored.
+/// Maximum length of a header value. Longer values are ignored.
 const MAX_LENGTH: usize = 4096;
 
 const MAX_HEADERS: usize = 4;
@@ -24,7 +24,7 @@ fn missing_scope_in(mut rest: &str) -> Option<OAuthScope> {
         let (word, after) = split(rest, is_token_char);
         let next = after.trim_start_matches([' ', '\t']);
         if word.is_empty() {
-            // A separator, or an invalid character.
+            // Skips a separator or an invalid character.
             rest = after.get(1..).unwrap_or_default();
         } else if let Some(value) = next.strip_prefix('=') {
             let (value, after) = parameter(value.trim_start_matches([' ', '\t']));
@@ -35,7 +35,7 @@ fn missing_scope_in(mut rest: &str) -> Option<OAuthScope> {
             }
             rest = after;
         } else if is_insufficient {
-            // Another challenge begins.
+            // The next challenge begins here.
             break;
         } else {
             (is_bearer, scope) = (word.eq_ignore_ascii_case("bearer"), None);
@@ -45,7 +45,7 @@ fn missing_scope_in(mut rest: &str) -> Option<OAuthScope> {
     scope.filter(|_| is_insufficient)
 }
 
-/// Splits off a value, quoted or not. Keeps escapes, which no scope has.
+/// Splits off a value, which may be quoted. Keeps escapes, because no scope contains them.
 fn parameter(text: &str) -> (&str, &str) {
     let Some(quoted) = text.strip_prefix('"') else { return split(text, is_token_char) };
     let mut is_escaped = false;

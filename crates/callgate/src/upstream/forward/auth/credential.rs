@@ -14,7 +14,7 @@ use crate::upstream::forward::auth::login::Session;
 use crate::upstream::forward::auth::oauth::RenewableToken;
 use crate::upstream::forward::{AccessTokens, Failure, SecretJson, UserGrant};
 
-/// How the credential of a call's user is sent.
+/// How the credential of the calling user is sent.
 #[derive(Debug, Clone)]
 pub struct CredentialOptions {
     /// Part of the request that holds the credential.
@@ -23,7 +23,7 @@ pub struct CredentialOptions {
     pub prefix: String,
     /// How to handle callers without a credential.
     pub missing: MissingCredential,
-    /// If set, the credential is exchanged for an access token, which is sent in its place.
+    /// If set, the credential is exchanged for an access token, and the access token is sent instead.
     pub oauth: Option<UserGrant>,
 }
 
@@ -38,7 +38,7 @@ pub enum CredentialLocation {
     Member(String),
 }
 
-/// How to handle a call whose user has no credential.
+/// How to handle calls of users without a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingCredential {
@@ -61,25 +61,25 @@ impl fmt::Debug for UserCredentials {
     }
 }
 
-/// The credentials of one request, beside those that are configured for all requests.
+/// The credentials of one request, in addition to those that are configured for all requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Authentication {
-    /// Set if one of the next three fields holds the caller's credential.
+    /// Whether one of the next three fields contains the caller's credential.
     pub(crate) is_own: bool,
     pub(crate) header: Option<(HeaderName, HeaderValue)>,
     pub(crate) first_param: SecretJson,
-    /// `,"name":value`
+    /// A member of the request, in the form `,"name":value`.
     pub(crate) member: SecretJson,
     pub(crate) bearer: Option<HeaderValue>,
     /// The access token in one of these fields.
     pub(crate) token: Option<RenewableToken>,
     pub(crate) session: Option<Arc<Session>>,
-    /// Set if the method is called without the credentials of the upstream.
+    /// Whether the method is called without the credentials of the upstream.
     pub(crate) is_omitted: bool,
 }
 
 impl Authentication {
-    /// Returns the parts of the body, as JSON.
+    /// Returns the credentials that are sent in the body, as JSON.
     pub(crate) fn in_body(&self) -> String {
         let session = self.session.as_ref();
         let session = session.map_or(("", ""), |it| (&it.first_param.0, &it.member.0));
@@ -94,8 +94,8 @@ impl Authentication {
         Ok(Self { bearer, token, ..Self::default() })
     }
 
-    /// Replaces an access token that the service rejected. Returns `false` if there is none, or if it was renewed
-    /// recently.
+    /// Replaces an access token that the service rejected. Returns `false` if the request has no access token, or if it
+    /// was renewed recently.
     pub(crate) async fn renew(
         &mut self,
         user: Option<(&UserCredentials, &Call<'_>)>,
@@ -125,7 +125,7 @@ impl UserCredentials {
                 let token = tokens.of_user(call.caller, &secret, grant, &self.source).await?;
                 self.with_token(call, token)
             }
-            // With the upstream's token, the caller would act as another user.
+            // The upstream's own token is not sent, because the caller would act as another user.
             (Some(_), ..) => Ok(Authentication::default()),
             (None, _, secret) => {
                 let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;
@@ -145,7 +145,7 @@ impl UserCredentials {
         Ok(Authentication { token: Some(token), ..own })
     }
 
-    /// Returns the caller's credential, or `None` if they have none and need none.
+    /// Returns the caller's credential, or `None` if the caller has none and none is required.
     async fn secret(&self, call: &Call<'_>) -> Result<Option<Secret>, Failure> {
         let name = || call.caller.name().to_owned();
         let known = self.source.of(call.caller).await;

@@ -1,4 +1,4 @@
-//! Logins: the cookie or token of a login is sent with all requests, until the service refuses it.
+//! Logins: all requests are sent with the cookie or token of a login, until the service refuses it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,31 +21,32 @@ use crate::upstream::forward::{
     SecretJson, ServiceClient, ServiceResponse,
 };
 
-/// Maximum delay after a failed login. Services block accounts after several wrong passwords.
+/// Maximum delay after a failed login. The delay is long because services block accounts after several wrong passwords.
 const MAX_BACKOFF: Duration = Duration::from_mins(5);
 
-/// Maximum size of the response to a login in bytes.
+/// Maximum size of the response to a login, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
 
 /// How to log in to a service. `Debug` shows no secrets.
 ///
-/// With a `method` or a `path`, the login is a request; its cookie, or the token at `location`, is sent with all
-/// others. Without both, the service sends the session in the header `location` together with HTTP 409.
+/// If `method` or `path` is set, the login is a request. Its cookie, or the token at `location`, is sent with all other
+/// requests. If neither is set, the service sends the session in the header `location`, together with HTTP 409.
 #[derive(Clone, Default)]
 pub struct Login {
     /// Method that logs in.
     pub method: Option<String>,
-    /// Path of the request, if it is not that of the service. Without `method`, the parameters are the body.
+    /// Path of the login request, if it differs from the path of the service. Without `method`, the parameters are the
+    /// body.
     pub path: Option<String>,
     /// Parameters of the method: a list or an object.
     pub params: Value,
-    /// Part of requests that holds the token. If `None`, the login sets a cookie.
+    /// Part of requests in which the token is sent. If `None`, the login sets a cookie.
     pub location: Option<CredentialLocation>,
     /// Text before the token, such as `Bearer `.
     pub prefix: String,
-    /// JSON Pointer to the token in the result of the login. If empty, the result is the token.
+    /// JSON Pointer to the token in the result of the login. If it is empty, the whole result is the token.
     pub token: String,
-    /// Further texts of errors that mean that the session has ended, in lower case.
+    /// Additional error texts, in lower case, which mean that the session has ended.
     pub refusals: Vec<String>,
 }
 
@@ -54,7 +55,7 @@ impl Login {
         self.method.is_some() || self.path.is_some()
     }
 
-    /// Returns the header of the session.
+    /// Returns the header in which the session is sent.
     pub(crate) fn header(&self) -> Option<HeaderName> {
         match &self.location {
             Some(CredentialLocation::Header(name)) => Some(name.clone()),
@@ -70,7 +71,7 @@ impl Login {
             return conflict("`path` of `login` must be a path such as `/login`");
         }
         if self.header().is_some_and(|name| options.headers.contains_key(name)) {
-            return conflict("`login` sends a header that `headers`, or `basic_user`, sets too");
+            return conflict("`login` sends a header that `headers` or `basic_user` also sets");
         }
         if options.target.is_websocket() {
             return conflict(
@@ -100,7 +101,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Why there is no session. Contains no secrets.
+/// Reason why there is no session. Contains no secrets.
 #[derive(Debug, Clone, Error)]
 pub(crate) enum LoginError {
     #[error("the service refused the login{0}")]
@@ -115,12 +116,12 @@ pub(crate) enum LoginError {
     Failed(String),
 }
 
-/// What requests of a session are sent with.
+/// The parts of a request that identify the session.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) headers: HeaderMap,
     pub(crate) first_param: SecretJson,
-    /// `,"name":value`
+    /// A member of the request, in the form `,"name":value`.
     pub(crate) member: SecretJson,
 }
 
@@ -131,14 +132,14 @@ pub(crate) struct Sessions {
     login: Login,
     client: ServiceClient,
     uri: Option<Uri>,
-    /// Headers of the login.
+    /// Headers of the login request.
     headers: HeaderMap,
-    /// Secrets of the login.
+    /// Secrets of the login request.
     secrets: Secrets,
     /// Time limit of a login.
     timeout: Duration,
     state: Mutex<SessionState>,
-    /// Locked during a login, which other calls wait for.
+    /// Locked during a login. Other calls wait for the lock.
     logging_in: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -178,11 +179,11 @@ impl Sessions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the session. Logs in if there is none, unless the service sends sessions without a login.
+    /// Returns the session. If there is none, logs in, unless the service sends sessions without a login.
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Option<Arc<Session>>, Failure> {
         let session = self.state().session.clone();
         match session {
-            // Rarely polled, and large.
+            // Boxed, because the future is large and rarely used.
             None if self.login.is_request() => Box::pin(self.log_in(None)).await,
             session => Ok(session),
         }
@@ -204,7 +205,7 @@ impl Sessions {
         }
     }
 
-    /// Returns a session in place of one that the service refused, or `None` if it was renewed recently.
+    /// Returns a new session after the service refused the old one, or `None` if the session was renewed recently.
     pub(crate) async fn renewed(
         self: &Arc<Self>,
         refused: Option<&Arc<Session>>,
@@ -225,7 +226,7 @@ impl Sessions {
         Ok(Some(session))
     }
 
-    /// Logs in, unless another call did so meanwhile or the last login failed recently.
+    /// Logs in, unless another call has logged in meanwhile or the last login failed recently.
     async fn log_in(
         self: &Arc<Self>,
         refused: Option<&Arc<Session>>,
@@ -244,7 +245,7 @@ impl Sessions {
                 return Ok(None);
             }
         }
-        // In a separate task: a dropped call must not abort the login that others wait for.
+        // Runs in a separate task, so that a dropped call does not abort the login that other calls wait for.
         let sessions = Arc::clone(self);
         let login = tokio::spawn(async move {
             let _guard = guard;
@@ -254,7 +255,7 @@ impl Sessions {
         login.await.unwrap_or_else(aborted).map(Some)
     }
 
-    /// Logs in within the time limit, and keeps the session or the failure.
+    /// Logs in within the time limit. Stores the session or the failure.
     async fn request_within_limit(&self) -> Result<Arc<Session>, Failure> {
         let session = tokio::time::timeout(self.timeout, self.request()).await;
         let session = session.unwrap_or(Err(Failure::NoTokenInTime(self.timeout)));
@@ -303,7 +304,7 @@ impl Sessions {
         }
     }
 
-    /// Converts the failure of a login. Connection errors stay connection errors of the service.
+    /// Converts the failure of a login. Connection errors are kept, because they apply to the service itself.
     fn login_failure(&self, failure: Failure) -> Failure {
         let failure = failure.redacted(|| self.secrets.clone());
         Failure::NoSession(match failure {

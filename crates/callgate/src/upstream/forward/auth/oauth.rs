@@ -1,6 +1,6 @@
 //! OAuth 2.0: access tokens of the upstream and of each user.
 //!
-//! [`AccessTokens`] has a [`TokenSource`] for the upstream and for each user. A source requests a token from the
+//! [`AccessTokens`] has one [`TokenSource`] for the upstream and one for each user. A source requests a token from the
 //! [`TokenEndpoint`], caches it, and renews it.
 
 mod token_error;
@@ -60,13 +60,13 @@ pub enum ClientAuth {
     Post,
 }
 
-/// How the stored credential of a user is used to request an access token.
+/// How a user's stored credential is used to request an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserGrant {
-    /// As a refresh token, with the client of the upstream.
+    /// The credential is a refresh token. It is used with the upstream's client.
     RefreshToken,
-    /// As `client_id:client_secret` of the user's own client.
+    /// The credential is `client_id:client_secret` of the user's own client.
     ClientCredentials,
 }
 
@@ -103,13 +103,13 @@ impl OAuthClient {
         self
     }
 
-    /// Requests these scopes, separated by spaces.
+    /// Sets the requested scopes, separated by spaces.
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scope = Some(scope.into());
         self
     }
 
-    /// Uses the grant `refresh_token` in place of `client_credentials`.
+    /// Uses the grant `refresh_token` instead of `client_credentials`.
     pub fn refresh_token(mut self, store: Arc<dyn RefreshTokenStore>) -> Self {
         self.refresh_token = Some(store);
         self
@@ -122,7 +122,7 @@ impl OAuthClient {
     }
 }
 
-/// Returns the conflict of OAuth with other options, if there is one.
+/// Describes a conflict between OAuth and other options, if there is one.
 pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
     let user_grant = options.credential.as_ref().and_then(|credentials| credentials.options.oauth);
     let Some(client) = &options.oauth else {
@@ -150,25 +150,25 @@ pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
         ),
         (
             options.headers.contains_key(AUTHORIZATION),
-            "`oauth` sends an access token in the header `Authorization`, which `headers`, or \
-             `basic_user`, sets too; remove one of them",
+            "`oauth` sends an access token in the header `Authorization`, which `headers` or \
+             `basic_user` also sets; remove one of them",
         ),
         (
             options.caller_headers.names().any(|name| *name == AUTHORIZATION),
-            "`oauth` sends an access token in the header `Authorization`, which `pass_caller` sets too; \
+            "`oauth` sends an access token in the header `Authorization`, which `pass_caller` also sets; \
              remove one of them",
         ),
         (
             credential_in_header && user_grant.is_none(),
             "`oauth` sends an access token in the header `Authorization`, which `credential` without \
-             `oauth` sets too; remove one of them",
+             `oauth` also sets; remove one of them",
         ),
     ];
     conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message))
 }
 
-/// Returns `true` if secrets may be sent to a token endpoint: over TLS, to this machine, or to a host that gets access
-/// tokens without TLS anyway.
+/// Returns `true` if secrets may be sent to a token endpoint. This is allowed over TLS, to this machine, and to a host
+/// that already receives access tokens without TLS.
 fn may_receive_secrets(token_url: &Endpoint, upstream: Option<&Endpoint>) -> bool {
     let same_host = |upstream: &Endpoint| {
         !upstream.is_https() && upstream.uri().host() == token_url.uri().host()
@@ -186,12 +186,12 @@ fn is_loopback(endpoint: &Endpoint) -> bool {
 pub(crate) struct AccessTokens {
     upstream: String,
     endpoint: Arc<TokenEndpoint>,
-    /// The upstream's source, unless only its users have clients.
+    /// The upstream's own source; `None` if only its users have clients.
     own: Option<Arc<TokenSource>>,
     users: Cache<Option<i64>, Arc<TokenSource>>,
 }
 
-/// Removes the caller's permissions and token.
+/// Returns the caller without permissions and without a token.
 fn only_user(caller: &Caller) -> Caller {
     let mut known = Caller::anonymous();
     known.user.clone_from(&caller.user);
@@ -217,14 +217,14 @@ impl AccessTokens {
             .client
             .as_ref()
             .map(|_| Arc::new(TokenSource::new(upstream, None, Arc::clone(&endpoint), grant)));
-        // Evicts the least recently used source. The default policy can reject a new one, each of whose calls would
-        // then request a token.
+        // Evicts the least recently used source. The default policy could refuse a new source, and then each call of
+        // that user would request a token.
         let users = Cache::builder().max_capacity(MAX_USERS).eviction_policy(EvictionPolicy::lru());
         let users = users.build();
         Ok(Some(Self { upstream: upstream.to_owned(), endpoint, own, users }))
     }
 
-    /// Returns the upstream's access token, or `None` if it has no client.
+    /// Returns the upstream's own access token, or `None` if the upstream has no client.
     pub(crate) async fn own(&self) -> Result<Option<RenewableToken>, TokenUnavailable> {
         let Some(source) = &self.own else { return Ok(None) };
         let token = source.token(None).await?;
@@ -264,7 +264,7 @@ impl RenewableToken {
         self.token.bearer.clone()
     }
 
-    /// Returns a new token after the service rejected this one, or `None` if it was renewed recently.
+    /// Returns a new token after the service rejected this one, or `None` if the token was renewed recently.
     pub(crate) async fn renewed(&self) -> Result<Option<Self>, TokenUnavailable> {
         let renewed = self.source.renewed(&self.token).await?;
         Ok(renewed.map(|token| Self { source: Arc::clone(&self.source), token }))

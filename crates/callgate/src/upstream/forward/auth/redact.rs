@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::upstream::forward::{Authentication, ForwardOptions, SecretJson};
 use crate::wire::percent;
 
-/// Minimum length of a secret. Shorter strings occur by chance.
+/// Minimum length of a secret that is removed. Shorter strings occur by chance.
 const MIN_LENGTH: usize = 4;
 
-/// The secrets of a request, in each form in which a service may repeat them; the longest first, since a secret can
-/// contain another.
+/// The secrets of a request, in each form in which a service may repeat them. The longest come first, because a secret
+/// can contain another one.
 #[derive(Clone)]
 pub(crate) struct Secrets(Vec<String>);
 
@@ -69,7 +69,7 @@ impl Secrets {
         Self::new(secrets)
     }
 
-    /// Adds other secrets.
+    /// Adds further secrets.
     pub(crate) fn with(self, others: impl IntoIterator<Item = String>) -> Self {
         Self::new(self.0.into_iter().chain(others))
     }
@@ -78,7 +78,7 @@ impl Secrets {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"))
     }
 
-    /// Returns the length of the longest secret in bytes.
+    /// Returns the length of the longest secret, in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.0.first().map_or(0, String::len)
     }

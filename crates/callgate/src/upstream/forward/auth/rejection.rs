@@ -16,12 +16,12 @@ pub(crate) struct AuthRejection {
     pub(crate) text: ServiceText,
 }
 
-/// The scheme of the challenges in `WWW-Authenticate`: one that is supported, if there is one.
+/// The authentication scheme in `WWW-Authenticate`. If the service offers several, a supported one is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scheme {
     Basic,
     Bearer,
-    /// Not supported.
+    /// HTTP Digest, which is not supported.
     Digest,
     Other,
 }
@@ -41,7 +41,7 @@ impl Scheme {
     }
 }
 
-/// Whose credential a request was sent with.
+/// The owner of the credential that a request was sent with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum SentCredential {
     /// The credential that is configured for all callers.
@@ -49,9 +49,9 @@ pub(crate) enum SentCredential {
     Shared,
     /// The credential of the caller with this name.
     OfCaller(String),
-    /// No credential of the caller. `is_known` is set if the caller is a user of the registry.
+    /// The caller has no credential, so none was sent. `is_known` is set if the caller is a user of the registry.
     None { is_known: bool },
-    /// No credential, since none is configured.
+    /// No credential was sent, because none is configured.
     NotConfigured,
 }
 
@@ -66,7 +66,7 @@ impl AuthRejection {
         Some(Self { status, scope, sent: SentCredential::default(), scheme, text })
     }
 
-    /// Returns the keys for the credential that the service asks for.
+    /// Returns the configuration keys for the credential that the service asks for.
     fn keys(&self) -> &'static str {
         match self.scheme {
             Scheme::Basic => "`basic_user` and `basic_password`",
@@ -93,12 +93,12 @@ impl AuthRejection {
                 ),
                 Nobodys { .. } | NotConfigured => (
                     format!("the service needs the scope `{scope}`, and no credential was sent"),
-                    "and has no credential of yours",
+                    "and no credential is stored for you",
                 ),
             };
             let message = format!(
                 "needs the scope `{scope}`, {whose} (HTTP {status}). An administrator has to set a \
-                 credential that has it."
+                 credential that has this scope."
             );
             return (log, message);
         }
@@ -124,7 +124,7 @@ impl AuthRejection {
             (_, OfCaller(user)) => (
                 format!("it does not accept the credential of `{user}`"),
                 "does not accept your credential",
-                ": it may have expired or been revoked. An administrator has to set another.",
+                ": it may have expired or been revoked. An administrator has to set a new one.",
             ),
             (_, Nobodys { is_known: false }) => (
                 "it needs a credential, and none was sent".to_owned(),
@@ -133,7 +133,7 @@ impl AuthRejection {
             ),
             (_, Nobodys { is_known: true }) => (
                 "it needs a credential, and none was sent".to_owned(),
-                "needs a login, and has no credential of yours",
+                "needs a login, and no credential is stored for you",
                 ". An administrator has to set one.",
             ),
         };

@@ -6,10 +6,10 @@ use thiserror::Error;
 use crate::upstream::forward::Failure;
 use crate::upstream::forward::target::site_path;
 
-/// Maximum number of methods; a longer list is an error.
+/// Maximum number of methods in a list. A longer list is an error.
 pub(crate) const MAX_IDS: usize = 10_000;
 
-/// Maximum length of a method id; longer names are skipped.
+/// Maximum length of a method id. Longer ids are skipped.
 const MAX_ID_BYTES: usize = 255;
 
 #[derive(Debug, Error)]
@@ -75,7 +75,7 @@ fn add(ids: &mut Vec<String>, named: Vec<Named>) -> Result<(), MethodListError> 
     Ok(())
 }
 
-/// Returns the path of the list of tools, given the path of the JSON-RPC endpoint or of a tool.
+/// Returns the path of the list of tools. `path` is the path of the JSON-RPC endpoint or of a tool.
 pub(crate) fn tools_path(path: &str) -> String {
     let base = path.rsplit_once("/mcp/tools/").map_or_else(|| site_path(path), |(base, _)| base);
     format!("{base}/mcp/tools/list")

@@ -1,4 +1,4 @@
-//! Requests outside a call, such as those of an import.
+//! Requests that are not calls of a client, such as those of an import.
 
 use http::StatusCode;
 use serde_json::value::RawValue;
@@ -23,14 +23,14 @@ pub enum QueryError {
     /// The method returned an error.
     #[error(transparent)]
     Rpc(RpcError),
-    /// There is no reply.
+    /// The service did not reply.
     #[error("{message}")]
     Failed {
         /// Kind of failure.
         outcome: CallOutcome,
         /// HTTP status of the response, if there was one.
         status: Option<u16>,
-        /// Description for an administrator.
+        /// Description of the failure for an administrator.
         message: String,
     },
 }
@@ -54,7 +54,7 @@ impl From<Failure> for QueryError {
 }
 
 impl Forward {
-    /// Calls a read-only method without a caller. The call is not counted.
+    /// Calls a read-only method without a caller. The call does not appear in the statistics.
     pub async fn query(
         &self,
         method: &str,
@@ -74,8 +74,7 @@ impl Forward {
         Ok(self.call_at(&call, None, &mut Authentication::default()).await?)
     }
 
-    /// Reads a URL of the server, or that of the service, as text. Sends the credentials that are configured for
-    /// all callers.
+    /// Reads `target`, or the URL of the service, as text. Sends the credentials that are configured for all callers.
     pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
         let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
         let mut auth = Authentication::default();
@@ -95,7 +94,7 @@ impl Forward {
                 let failure = failure.sent_with(self.shared_credential());
                 let failure = failure.redacted(|| self.secrets(&Caller::anonymous(), &auth));
                 let mut error = QueryError::from(failure.clone());
-                // A service need not have a document.
+                // Not every service has such a document.
                 if let (QueryError::Failed { message, .. }, Failure::Unexpected(response)) =
                     (&mut error, &failure)
                     && matches!(response.problem, Problem::Status)

@@ -19,17 +19,17 @@ use crate::upstream::forward::{
 };
 use crate::upstream::{BoxFuture, Call, CallerMethods, Identity, ListError, MethodLister};
 
-/// Maximum size of a list in bytes, all pages together.
+/// Maximum total size of all pages of a list, in bytes.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 const MAX_PAGES: usize = 1_000;
 
-/// Limits each caller to the methods that the service lists for them.
+/// Restricts each caller to the methods that the service lists for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamVisibility {
     /// Source of the list.
     pub source: MethodListSource,
-    /// How long a list is cached.
+    /// Time for which a list is cached.
     pub max_age: Duration,
 }
 
@@ -68,7 +68,7 @@ impl MethodLister for Forward {
             let is_passed = passed.names().next().is_some();
             Ok(Some(match &caller.user {
                 Some(user) if secret.is_some() || is_passed => {
-                    // A refresh token changes with each use, and its user does not.
+                    // A refresh token changes with each use, but the user stays the same.
                     let grant = self
                         .options
                         .credential
@@ -81,7 +81,7 @@ impl MethodLister for Forward {
                     let token = token.map_or("", |token| token.expose());
                     Identity::user(user.id, &[secret, role, token])
                 }
-                // The service cannot tell these callers apart.
+                // The service cannot distinguish these callers.
                 _ => Identity::ANONYMOUS,
             }))
         })
@@ -112,11 +112,11 @@ impl MethodLister for Forward {
 }
 
 impl Forward {
-    /// Returns `true` if the service rejects the caller, who then sees no methods.
+    /// Returns `true` if the service rejects the caller. The caller then sees no methods.
     fn rejects_caller(&self, failure: &Failure) -> bool {
         match failure {
             Failure::CredentialLookup(..) => false,
-            // The access token may have just expired, and a new one is not requested at once.
+            // The access token may have just expired, and a new one is not requested immediately.
             other if other.is_unauthorized() && self.options.oauth.is_some() => false,
             Failure::NoToken(no_token) => no_token.is_of_user(),
             other => matches!(other.outcome(), CallOutcome::NoCredential | CallOutcome::Refused),
@@ -153,7 +153,7 @@ impl Forward {
         }
     }
 
-    /// Reads `rpc.discover`, or all pages of `/mcp/tools/list`.
+    /// Reads the result of `rpc.discover`, or all pages of `/mcp/tools/list`.
     async fn list_with(
         &self,
         call: &Call<'_>,
@@ -183,7 +183,7 @@ impl Forward {
         }
     }
 
-    /// Sends a request unless the circuit breaker is open, which records the result.
+    /// Sends a request, unless the circuit breaker is open. Records the result in the breaker.
     async fn through_breaker(
         &self,
         sending: impl Future<Output = Result<ServiceResponse, Failure>>,

@@ -14,7 +14,7 @@ pub(crate) enum BatchReply<'a> {
     ForAll,
     /// The service rejected the batch itself. No call has run.
     Rejected,
-    /// The service may have rejected the batch itself: it responded with an HTTP error and no reply.
+    /// The service may have rejected the batch itself: it responded with an HTTP error and without replies.
     MaybeRejected(Failure),
     Invalid(Failure),
 }
@@ -22,7 +22,7 @@ pub(crate) enum BatchReply<'a> {
 #[derive(Debug)]
 pub(crate) struct Replies<'a> {
     items: Vec<(ReplyTarget<'a>, &'a str)>,
-    /// Set if the response is one error in place of a list.
+    /// Whether the response is a single error instead of a list.
     is_lone_error: bool,
 }
 
@@ -37,7 +37,7 @@ impl ServiceResponse {
                 if id.and_then(RequestId::of).is_none() =>
             {
                 let is_about_rights = matches!(self.refused(), Some(Failure::Rejected(_)));
-                // After HTTP 5xx, calls may have run.
+                // After HTTP 5xx, some calls may have run.
                 let may_have_run = self.status.is_server_error();
                 let error = rpc_error(error);
                 if known_errors::is_batch_refused(&error) && !is_about_rights && !may_have_run {
@@ -48,7 +48,7 @@ impl ServiceResponse {
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
             Err(_) if known_errors::is_invalid_request(body) => BatchReply::Rejected,
-            // Some services reply to the first request only.
+            // Some services reply only to the first request of a batch.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
                 let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
@@ -73,9 +73,9 @@ impl<'a> Replies<'a> {
 
     /// Returns the reply to each request, and the number of other messages.
     ///
-    /// Drupal replies in the order of the requests, with an id of null in every error; JSON-RPC allows any order. So an
-    /// error without an id belongs to the request at its position if all other replies are in order, or to the only
-    /// request without a reply.
+    /// JSON-RPC allows replies in any order. Drupal replies in the order of the requests, but every error has the id
+    /// null. An error without an id is therefore assigned to the request at its position if all other replies are in
+    /// order, or to the only request without a reply.
     pub(crate) fn assign<'b>(
         self,
         ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
@@ -113,7 +113,7 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// Returns `true` for statuses of services that cannot parse a batch.
+/// Returns `true` for the statuses of services that cannot parse a batch.
 fn may_be_about_batch(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 415 | 422 | 500 | 501)
 }

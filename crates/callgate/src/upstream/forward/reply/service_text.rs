@@ -5,13 +5,13 @@ use std::fmt;
 use crate::upstream::forward::auth::redact::Secrets;
 use crate::wire::invisible::is_invisible;
 
-/// Maximum number of characters that are shown.
+/// Maximum number of characters of the text that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Maximum number of bytes that are searched for secrets.
+/// Maximum number of bytes of the text that are searched for secrets.
 const MAX_SEARCHED: usize = 16 * 1024;
 
-/// The beginning of a body. `Display` and `Debug` show nothing before [`ServiceText::redacted`] was called.
+/// The beginning of a response body. `Display` and `Debug` show nothing until [`ServiceText::redacted`] is called.
 #[derive(Clone)]
 pub(crate) enum ServiceText {
     Raw { text: Box<str>, is_cut: bool },
@@ -24,12 +24,12 @@ impl ServiceText {
         Self::Raw { text: text.into(), is_cut: text.len() < body.len() }
     }
 
-    /// Returns the text without secrets of the request, tags of a page, and invisible characters.
+    /// Returns the text without secrets of the request, without HTML tags, and without invisible characters.
     pub(crate) fn redacted(&self, secrets: &Secrets) -> Self {
         let Self::Raw { text: raw, is_cut } = self else { return self.clone() };
         let mut text = secrets.redact(&readable(raw));
         if *is_cut {
-            // The end may be a part of a secret.
+            // The end of the truncated text may be a part of a secret, so it is removed.
             text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
         }
         if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN) {
@@ -53,7 +53,7 @@ impl Default for ServiceText {
     }
 }
 
-/// Writes the text after a colon, or nothing.
+/// Writes a colon and the text, or nothing if there is no text.
 impl fmt::Display for ServiceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.shown();
@@ -67,7 +67,7 @@ impl fmt::Debug for ServiceText {
     }
 }
 
-/// Returns visible text with single spaces. Tags of HTML and XML are spaces.
+/// Returns the visible text with single spaces. Tags of HTML and XML become spaces.
 fn readable(raw: &str) -> String {
     let raw = raw.trim_start_matches('\u{feff}').trim();
     let (is_page, mut is_tag, mut text) = (raw.starts_with('<'), false, String::new());

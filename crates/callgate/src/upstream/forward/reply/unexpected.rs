@@ -1,4 +1,4 @@
-//! Responses that are not JSON-RPC replies: what is wrong, and what to do about it.
+//! Responses that are not JSON-RPC replies: the problem and the remedy.
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
@@ -18,9 +18,9 @@ pub(crate) struct UnexpectedResponse {
 pub(crate) enum Problem {
     /// A status other than 2xx without a JSON-RPC error.
     Status,
-    /// 426, with the `url` that the service asks for.
+    /// Status 426, with the setting that suits the protocol that the service expects.
     Upgrade(&'static str),
-    /// 409 with a header that the service expects in the next request.
+    /// Status 409, with a header that the service expects in the next request.
     Session(Box<(HeaderName, HeaderValue)>),
     /// The service discarded the request because its queue is full.
     QueueFull,
@@ -30,7 +30,7 @@ pub(crate) enum Problem {
     NotRpc(&'static str),
     /// A reply of another protocol.
     OtherProtocol(&'static str),
-    /// PHP has written an error into the response.
+    /// PHP wrote an error message into the response.
     PhpError,
 }
 
@@ -60,7 +60,7 @@ impl UnexpectedResponse {
         matches!(self.problem, Problem::QueueFull)
     }
 
-    /// Returns the description for the log, with the key to change.
+    /// Returns the description for the log, with the configuration key to change.
     pub(crate) fn description(&self) -> String {
         let (status, text) = (self.status.as_u16(), &self.text);
         let what = match &self.problem {
@@ -89,18 +89,20 @@ impl UnexpectedResponse {
             (Problem::Status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
                 "; nothing was run".to_owned()
             }
-            (Problem::Upgrade(url), _) => format!("; set `url` to {url}"),
+            (Problem::Upgrade(setting), _) => format!("; set {setting}"),
             (Problem::Session(header), _) => format!("; set `login.header` to `{}`", header.0),
-            (Problem::OtherProtocol(_), _) => "; it cannot be called with JSON-RPC".to_owned(),
+            (Problem::OtherProtocol(_), _) => {
+                "; the service cannot be called with JSON-RPC".to_owned()
+            }
             (Problem::PhpError, _) => {
-                "; correct it, and turn `display_errors` of PHP off".to_owned()
+                "; correct the error, and turn off `display_errors` of PHP".to_owned()
             }
             _ => String::new(),
         };
         format!("{what}{text}{hint}")
     }
 
-    /// Returns the counter, the problem and the remedy, as `Failure::row` does.
+    /// Returns the counter, the problem and the remedy, in the form of `Failure::row`.
     pub(crate) fn row(&self) -> (CallOutcome, &'static str, &'static str) {
         const LATER: &str = "Nothing was run: try again later.";
         let (outcome, what, advice) = match &self.problem {
@@ -111,12 +113,12 @@ impl UnexpectedResponse {
             Problem::Upgrade(_) => (
                 CallOutcome::Status,
                 "expects another protocol (HTTP {}).",
-                "Nothing was run; an administrator has to change its URL.",
+                "Nothing was run; an administrator has to change the URL of the service.",
             ),
             Problem::Session(_) => (
                 CallOutcome::Status,
                 "expects a session (HTTP {}).",
-                "Nothing was run; an administrator has to configure its login.",
+                "Nothing was run; an administrator has to configure a login for the service.",
             ),
             Problem::Empty => (CallOutcome::Empty, "responded without a body (HTTP {}).", LOOK),
             Problem::ContentType(_) => {
@@ -139,7 +141,7 @@ impl UnexpectedResponse {
     fn status_text(&self) -> &'static str {
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => {
-                "is not available now, such as a site in maintenance (HTTP {})."
+                "is not available at the moment, for example because its site is in maintenance (HTTP {})."
             }
             StatusCode::TOO_MANY_REQUESTS => "accepts no more requests at the moment (HTTP {}).",
             StatusCode::CONFLICT => "responded with a conflict (HTTP {}).",
@@ -154,13 +156,13 @@ impl UnexpectedResponse {
                 "Nothing was run: try again later."
             }
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-                "Do not try again: an administrator should check the path of its URL."
+                "Do not try again: an administrator should check the path of the service's URL."
             }
             _ => "{again}",
         }
     }
 
-    /// Returns the replacement for `{}` in the texts of [`Self::row`].
+    /// Returns the text that replaces `{}` in the texts of [`Self::row`].
     pub(crate) fn detail(&self) -> String {
         match &self.problem {
             Problem::ContentType(media) => media.clone(),
@@ -170,23 +172,23 @@ impl UnexpectedResponse {
     }
 }
 
-/// Returns `true` if the body has an error or a warning as PHP writes it, in HTML or as text.
+/// Returns `true` if the body contains an error or a warning in the format of PHP, as HTML or as text.
 pub(super) fn has_php_error(body: &str) -> bool {
     const KINDS: [&str; 5] = ["Fatal error", "Parse error", "Warning", "Notice", "Deprecated"];
     let has = |kind: &str| ["</b>:", ":"].iter().any(|end| body.contains(&format!("{kind}{end}")));
     body.contains(".php") && body.contains(" on line ") && KINDS.into_iter().any(has)
 }
 
-const LOOK: &str = "{again} An administrator should check its URL.";
+const LOOK: &str = "{again} An administrator should check the URL of the service.";
 
 fn expected_url(headers: &HeaderMap) -> &'static str {
     let upgrade = headers.get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let upgrade = upgrade.to_ascii_lowercase();
     if upgrade.starts_with("tls/") {
-        "`https://…`"
+        "`url` to `https://…`"
     } else if upgrade.starts_with("h2c") {
-        "the same, with `http2 = true`"
+        "`http2` to `true`"
     } else {
-        "`ws://…` or `wss://…`"
+        "`url` to `ws://…` or `wss://…`"
     }
 }

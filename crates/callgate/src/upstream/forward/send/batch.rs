@@ -1,8 +1,8 @@
 //! Sends concurrent calls as JSON-RPC batches.
 //!
-//! A call is sent at once while fewer than [`MAX_IN_FLIGHT`] requests are in flight. Otherwise, calls are
-//! collected until one of those requests ends, but for at most [`MAX_DELAY`], so that a slow method does
-//! not delay others.
+//! While fewer than [`MAX_IN_FLIGHT`] requests are in flight, a call is sent at once. Otherwise, calls are collected
+//! until one of these requests ends. They are collected for at most [`MAX_DELAY`], so that a slow method does not delay
+//! other calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ use crate::upstream::forward::{
     Failure, ForwardOptions, ForwardStats, QueuedRequest, ServiceClient, ServiceResponse,
 };
 
-/// Number of requests in flight from which on calls are collected.
+/// Number of requests in flight at which calls begin to be collected.
 const MAX_IN_FLIGHT: usize = 2;
 
 /// Maximum time for which calls are collected.
@@ -28,7 +28,7 @@ const MAX_DELAY: Duration = Duration::from_millis(5);
 /// Number of consecutive rejected batches after which calls are sent one by one.
 const MAX_REJECTED: u32 = 3;
 
-/// Maximum number of calls in a batch, and maximum size in bytes.
+/// Maximum number and total size of the calls in a batch.
 const MAX_CALLS: usize = 100;
 const MAX_BYTES: usize = 1 << 20;
 
@@ -95,7 +95,7 @@ impl Batcher {
             return self.send_singly(batch).await;
         }
         let Some(first) = batch.first() else { return };
-        // The whole response is counted until each call has its part.
+        // The whole response is counted until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
@@ -122,7 +122,7 @@ impl Batcher {
         .await;
     }
 
-    /// Sends each call its part of a response.
+    /// Passes to each call its part of a response.
     async fn assign(&self, batch: Vec<QueuedRequest>, response: &ServiceResponse) {
         match response.read_batch() {
             BatchReply::PerCall(replies) => {
@@ -137,8 +137,8 @@ impl Batcher {
                 }
                 let mut alone = Vec::new();
                 for (request, part) in batch.into_iter().zip(parts) {
-                    // Drupal rejects a batch with an unknown method or wrong parameters before it runs any
-                    // call, but other services may have run the calls before the error.
+                    // Drupal rejects a batch with an unknown method or invalid parameters before it runs any call.
+                    // Other services may have run the calls before the error.
                     if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
                     {
                         self.stats.count_retry();
@@ -157,7 +157,7 @@ impl Batcher {
             BatchReply::Invalid(failure) => reply_all(batch, &Err(failure)),
             BatchReply::Rejected => {
                 self.count_rejection();
-                // None of them has run.
+                // None of the calls has run.
                 self.send_singly(batch).await;
             }
             BatchReply::MaybeRejected(failure) => {
@@ -190,8 +190,9 @@ impl Batcher {
     }
 }
 
-/// Removes the requests of the next batch: the first whose call was not dropped, and those of the same caller with the
-/// same headers and credential. The memory for the response is the caller's.
+/// Removes the requests of the next batch from the queue: the first request whose call was not dropped, and all
+/// requests of the same caller with the same headers and credential. They have the same caller because the memory for
+/// the response is reserved for one caller.
 fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     waiting.retain(|request| !request.reply.is_closed());
     let (mut batch, mut rest): (Vec<QueuedRequest>, Vec<QueuedRequest>) = (Vec::new(), Vec::new());

@@ -30,8 +30,8 @@ impl ServiceClient {
         Ok(Self { uri: options.target.uri().clone(), pool })
     }
 
-    /// Posts a request to `uri`, or to the URL of the service, and reads the response: at most `limit` bytes, counted
-    /// by `reservation`.
+    /// Sends a POST request to `uri`, or to the URL of the service, and reads the response. Reads at most `limit` bytes
+    /// and counts them in `reservation`.
     pub(crate) async fn post(
         &self,
         uri: Option<Uri>,
@@ -74,8 +74,8 @@ impl ServiceClient {
     }
 }
 
-/// Returns the time limit of a connection. Shorter than that of a call, so that a call without a connection is not
-/// reported as possibly run.
+/// Returns the time limit for connecting. It is shorter than the time limit of a call, so that a call without a
+/// connection is not reported as one that may have run.
 pub(crate) fn connect_limit(limits: ForwardLimits) -> Duration {
     limits.connect.min(limits.timeout / 2)
 }
@@ -87,7 +87,7 @@ fn connector(options: &ForwardOptions) -> Result<Connector, TlsSetupError> {
         return Ok(Connector::unix(socket, time_limit));
     }
     let tls = client_config(target.endpoint(), &options.roots, "`ca_file`")?;
-    // The opening handshake of a WebSocket is HTTP/1.1.
+    // The opening handshake of a WebSocket uses HTTP/1.1.
     if target.is_websocket() {
         return Ok(Connector::new(&tls, time_limit));
     }
@@ -113,7 +113,7 @@ async fn read(
     let response = |body| ServiceResponse { status: head.status, headers: head.headers, body };
     match String::from_utf8(body) {
         Ok(body) => Ok(response(body)),
-        // The pages of errors may have another encoding.
+        // Error pages may have another encoding than UTF-8.
         Err(error) => {
             let body = String::from_utf8_lossy(error.as_bytes()).into_owned();
             Err(response(body).not_utf8())

@@ -1,5 +1,5 @@
-//! The queue of requests that a task sends for all callers: in batches, or over a WebSocket. A dropped call does not
-//! affect the others.
+//! A queue of requests. A task sends the requests of all callers, in batches or over a WebSocket. A dropped call does
+//! not affect other calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,18 +18,18 @@ use crate::upstream::forward::{
 
 pub(crate) struct QueuedRequest {
     pub(crate) id: RequestId<'static>,
-    /// Empty for a WebSocket.
+    /// Headers of the request. Empty for a WebSocket.
     pub(crate) headers: HeaderMap,
     /// The caller's credential, if it is in the body. Empty for a WebSocket.
     pub(crate) credential: SecretJson,
     pub(crate) body: Bytes,
     pub(crate) safety: Safety,
     pub(crate) reservation: BudgetReservation,
-    /// Closed if the call was dropped.
+    /// Channel for the reply. It is closed if the call was dropped.
     pub(crate) reply: oneshot::Sender<Result<ServiceResponse, Failure>>,
 }
 
-/// The queue of a task that sends requests. A request starts the task if it is not running.
+/// The queue of a task that sends requests. Adding a request starts the task if it is not running.
 #[derive(Debug)]
 pub(crate) struct RequestQueue {
     capacity: usize,
@@ -71,7 +71,7 @@ impl RequestQueue {
         matches!(self.worker, Worker::Batches(_))
     }
 
-    /// Sends a request and waits for its response. `reply` receives from the channel of the request.
+    /// Sends a request and waits for its response. `reply` is the receiver for the request's channel.
     pub(crate) async fn send(
         &self,
         request: QueuedRequest,
@@ -85,7 +85,7 @@ impl RequestQueue {
         if self.queue().send(request).await.is_err() {
             return Err(Failure::never_sent("the connection closed"));
         }
-        // A task that was aborted may have sent the request.
+        // If the task was aborted, it may already have sent the request.
         reply.await.unwrap_or_else(|_| Err(Failure::broken("the connection was aborted")))
     }
 

@@ -1,7 +1,7 @@
 //! Sends calls over one WebSocket connection.
 //!
-//! A task owns the connection: it writes requests, and sends each reply to its call. The task ends with the connection;
-//! the next request starts another.
+//! A task owns the connection. It writes requests, and passes each reply to its call. When the connection closes, the
+//! task ends. The next request starts a new task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,7 +94,7 @@ impl WebSocketWorker {
         ]);
         headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         let response = self.client.upgrade(headers).await.map_err(|failure| match failure {
-            // Only the handshake was sent, and not the request of the call.
+            // Only the handshake was sent, not the request of the call.
             Failure::Send(SendError { kind: SendErrorKind::Broken { .. }, message }) => {
                 Failure::never_sent(message)
             }
@@ -110,7 +110,7 @@ impl WebSocketWorker {
         Ok(WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await)
     }
 
-    /// Writes requests and reads replies, until one of the two ends.
+    /// Writes requests and reads replies, until writing or reading ends.
     async fn exchange(
         &self,
         sink: &mut SplitSink<Socket, Message>,
@@ -118,8 +118,8 @@ impl WebSocketWorker {
         requests: &mut mpsc::Receiver<QueuedRequest>,
     ) -> CloseReason {
         let pending = PendingReplies::new(self.concurrent);
-        // Reads first, so that nothing is written to a closed connection. Writing is unconstrained: a service that
-        // sends all the time would use up the task's budget.
+        // Reads first, so that nothing is written to a closed connection. Writing is unconstrained, because a service
+        // that sends all the time would otherwise use up the task's budget.
         let end = tokio::select! {
             biased;
             end = self.read(stream, &pending) => end,
@@ -137,7 +137,7 @@ impl WebSocketWorker {
                 Ok(Message::Close(frame)) => {
                     return CloseReason::Closed(frame.map(|frame| frame.code.into()));
                 }
-                // The next read answers a ping.
+                // The next read sends the answer to a ping.
                 Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
                 Err(error) => return CloseReason::of(&error),
             };
@@ -176,7 +176,7 @@ async fn write(
             Ok(text) => sink.feed(Message::Text(text)).await,
             Err(error) => Err(error.into()),
         };
-        // Queued requests are flushed together.
+        // All queued requests are flushed together.
         let flushed = match sent {
             Ok(()) if requests.is_empty() => sink.flush().await,
             sent => sent,
@@ -190,8 +190,8 @@ async fn write(
 
 type ReplySender = oneshot::Sender<Result<ServiceResponse, Failure>>;
 
-/// The calls that wait for a reply, by request id. Dropped calls are removed when the reply arrives, or when there are
-/// more than `limit`.
+/// The calls that wait for a reply, by request id. A dropped call is removed when its reply arrives, or when there are
+/// more than `limit` entries.
 #[derive(Debug)]
 struct PendingReplies {
     calls: Mutex<HashMap<RequestId<'static>, ReplySender>>,
@@ -207,7 +207,7 @@ impl PendingReplies {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request and returns its body, or `None` if the call was dropped.
+    /// Adds a request and returns its body. Returns `None` if the call was dropped.
     fn add(&self, request: QueuedRequest) -> Option<Bytes> {
         let QueuedRequest { id, body, reply, .. } = request;
         if reply.is_closed() {
@@ -221,12 +221,12 @@ impl PendingReplies {
         Some(body)
     }
 
-    /// Sends a message to its call. Returns `false` if no call waits for it.
+    /// Passes a message to its call. Returns `false` if no call waits for the message.
     fn reply(&self, message: String) -> bool {
         let mut calls = self.calls();
         let waiter = match ReplyTarget::of(&message) {
             ReplyTarget::Request(id) => calls.remove(&id.into_owned()),
-            // The service could not parse a request, which is certain only if there is one.
+            // The service could not parse a request. Which one is certain only if a single call waits.
             ReplyTarget::UnknownRequest if calls.len() == 1 => {
                 calls.drain().next().map(|(_, waiter)| waiter)
             }
@@ -247,7 +247,7 @@ impl PendingReplies {
 
 #[derive(Debug)]
 enum CloseReason {
-    /// Closed by the service, with a code if it sent one.
+    /// The service closed the connection, possibly with a code.
     Closed(Option<u16>),
     Broken(String),
     /// A message exceeds the limit. The rest of the connection cannot be read.
@@ -265,7 +265,7 @@ impl CloseReason {
                 Self::TooLarge(*max_size)
             }
             Error::Io(error) => Self::Broken(describe(error)),
-            // These messages do not contain data of the frame.
+            // The messages of these errors do not contain data of the frame.
             Error::Protocol(error) => Self::Broken(error.to_string()),
             _ => Self::Broken("the data is not a WebSocket frame".to_owned()),
         }
@@ -282,8 +282,8 @@ impl CloseReason {
         }
     }
 
-    /// Returns the failure of a request that was written. A message beyond the limit certainly belongs to a
-    /// call only if no other call waits.
+    /// Returns the failure for a request that was written. It is certain that a too large message belongs to this call
+    /// only if no other call waits.
     fn failure(&self, is_only: bool) -> Failure {
         match self {
             Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),

@@ -262,7 +262,10 @@ async fn a_legacy_client_that_cannot_be_asked_is_told_why() {
     let mut deaf = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
     deaf.accept = "application/json";
     let reply = deaf.ask("tools/call", json!({"name": "greet"})).await;
-    assert_eq!(told(reply), "the client cannot be asked: it accepts no stream");
+    assert_eq!(
+        told(reply),
+        "the client cannot be asked: its request does not accept an event stream"
+    );
     let reply = app.invoke("reader", "greet", json!({})).await;
     assert_eq!(reply.json()["error"]["message"], "there is no client to ask");
 }

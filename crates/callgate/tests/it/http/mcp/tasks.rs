@@ -145,7 +145,10 @@ async fn clients_without_tasks_wait_or_are_refused() {
     let legacy = app.client("reader", "2025-11-25").call("required", json!({})).await;
     assert_eq!(legacy["isError"], true);
     let rest = app.invoke("reader", "required", json!({})).await;
-    assert_eq!(rest.json()["error"]["message"], "this method runs only as a task, over MCP");
+    assert_eq!(
+        rest.json()["error"]["message"],
+        "this method runs only as a task, and tasks are available only over MCP"
+    );
     let plain = App::new();
     let client = plain.client("reader", MODERN).offering(capable()).await;
     assert_eq!(client.error("tasks/get", json!({"taskId": "x"})).await, (404, -32601));

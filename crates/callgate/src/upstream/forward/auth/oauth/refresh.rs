@@ -1,4 +1,4 @@
-//! Requests access tokens with refresh tokens. A rotated refresh token is stored before its access token is used.
+//! Requests access tokens with refresh tokens. A rotated refresh token is stored before the new access token is used.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,10 +13,10 @@ use super::token_state::AccessToken;
 use crate::secret::Secret;
 use crate::upstream::credentials::ReplaceStatus;
 
-/// Maximum number of attempts if the stored credential is replaced meanwhile.
+/// Maximum number of attempts if the stored credential is replaced while a token is requested.
 const MAX_ATTEMPTS: usize = 3;
 
-/// How long to wait for another credential after the stored one was rejected.
+/// Maximum time to wait for a different credential after the stored one was rejected.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -25,9 +25,9 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum lifetime of an access token that another server stored.
 const MAX_SHARED: Duration = Duration::from_hours(24);
 
-/// A stored credential: a refresh token, with or without the access token of the same response. With both,
-/// servers that share a registry use the same access token. Some authorization servers revoke the previous
-/// access token at each renewal.
+/// A stored credential: a refresh token, optionally with the access token of the same response. If the access token is
+/// stored, all servers with the same registry use the same one. This matters because some authorization servers revoke
+/// the previous access token at each renewal.
 pub(crate) struct StoredGrant {
     refresh_token: Secret,
     shared: Option<(Secret, u64)>,
@@ -37,7 +37,7 @@ pub(crate) struct StoredGrant {
 struct Stored {
     refresh_token: String,
     access_token: String,
-    /// Seconds since 1970, by the clock of another machine.
+    /// Expiry in seconds since 1970, by the clock of another machine.
     expires_at: u64,
 }
 
@@ -54,7 +54,7 @@ impl StoredGrant {
         }
     }
 
-    /// Returns the access token that is stored with it, unless it has expired.
+    /// Returns the access token that is stored with the refresh token, unless it has expired.
     pub(crate) fn access_token(self, now: Instant) -> Option<AccessToken> {
         let (secret, expires_at) = self.shared?;
         let lifetime = Duration::from_secs(expires_at).checked_sub(since_1970())?;
@@ -66,7 +66,7 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The credential that could not be replaced, and the response with the rotated refresh token.
+/// The credential that could not be replaced, and the response that contains the rotated refresh token.
 pub(crate) type Unstored = (Secret, TokenResponse);
 
 impl TokenSource {
@@ -108,7 +108,7 @@ impl TokenSource {
                 Err(TokenError::InvalidGrant) => TokenError::InvalidGrant,
                 Err(error) => return FetchedToken::only(Err(error)),
             };
-            // Another server or an administrator may have replaced it.
+            // Another server or an administrator may have replaced the credential.
             match changed_since(store, &stored).await {
                 Some(other) => stored = other,
                 None => return FetchedToken::only(Err(error)),
@@ -123,8 +123,8 @@ impl TokenSource {
         FetchedToken::only(Err(TokenError::Replaced))
     }
 
-    /// Stores a rotated refresh token in place of the old one. Returns the stored credential, or `None` if it was
-    /// replaced meanwhile.
+    /// Stores a rotated refresh token and replaces the old one. Returns the stored credential, or `None` if another
+    /// process has replaced the credential meanwhile.
     async fn keep(
         &self,
         store: &dyn RefreshTokenStore,
@@ -168,7 +168,7 @@ async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
     }
 }
 
-/// Waits until another credential than `old` is stored.
+/// Waits until a credential other than `old` is stored.
 async fn changed_since(store: &dyn RefreshTokenStore, old: &Secret) -> Option<Secret> {
     if !store.is_shared() {
         return None;

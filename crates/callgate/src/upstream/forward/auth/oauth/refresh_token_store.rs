@@ -10,8 +10,8 @@ use crate::secret::Secret;
 use crate::upstream::BoxFuture;
 use crate::upstream::credentials::{CredentialError, Credentials, ReplaceStatus};
 
-/// Stores a refresh token. An authorization server may rotate it: a token response can contain a new one, which replaces
-/// the old one.
+/// Stores a refresh token. An authorization server may rotate refresh tokens: a token response can then contain a new
+/// refresh token, which replaces the old one.
 pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
     /// Returns the current token.
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>>;
@@ -23,23 +23,23 @@ pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
         new: &'a Secret,
     ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>>;
 
-    /// Returns `true` if other processes may replace the token.
+    /// Returns `true` if other processes may also replace the token.
     fn is_shared(&self) -> bool {
         true
     }
 
-    /// Returns `true` if access tokens are stored with it, for other servers.
+    /// Returns `true` if access tokens are stored together with the refresh token, so that other servers can use them.
     fn keeps_access_tokens(&self) -> bool {
         false
     }
 }
 
-/// A refresh token in memory. A rotated one is lost when the process ends.
+/// A refresh token in memory. If it is rotated, the new token is lost when the process ends.
 #[derive(Debug)]
 pub struct InMemoryRefreshToken(Mutex<Secret>);
 
 impl InMemoryRefreshToken {
-    /// Creates a store with a first token.
+    /// Creates a store that contains `token`.
     pub fn new(token: Secret) -> Self {
         Self(Mutex::new(token))
     }
@@ -72,7 +72,7 @@ pub struct RefreshTokenFile {
 }
 
 impl RefreshTokenFile {
-    /// The file must contain only the token.
+    /// Creates a store for a file. The file must contain nothing but the token.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into().into() }
     }
@@ -105,9 +105,9 @@ fn read(path: &Path) -> io::Result<Option<Secret>> {
     Ok(Secret::new(text.trim_start_matches('\u{feff}')))
 }
 
-/// Replaces the file by renaming a new one, which only its owner can read.
+/// Writes a new file, which only its owner can read, and renames it to replace the old one.
 fn write(path: &Path, token: &Secret) -> io::Result<()> {
-    // Keeps a symbolic link.
+    // Resolves a symbolic link, so that the link itself is kept.
     let path = &std::fs::canonicalize(path).map_err(|error| named(path, &error))?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{:016x}.new", getrandom::u64().unwrap_or_default()));

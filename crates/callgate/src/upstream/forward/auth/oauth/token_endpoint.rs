@@ -31,7 +31,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(crate) struct TokenEndpoint {
     client: OAuthClient,
-    /// Without idle connections: a request on a connection that the server is closing could be lost, together with a
+    /// Has no idle connections. A request on a connection that the server is closing could be lost, together with a
     /// rotated refresh token.
     pool: Pool,
     time_limit: Duration,
@@ -47,7 +47,7 @@ impl TokenEndpoint {
         Ok(Self {
             client: client.clone(),
             pool: pool_builder(0).build(connector),
-            // The call that waits for the token needs the other half.
+            // The other half of the time is left for the call that waits for the token.
             time_limit: options.limits.timeout / 2,
         })
     }
@@ -56,8 +56,8 @@ impl TokenEndpoint {
         &self.client.token_url
     }
 
-    /// Requests a token: with a refresh token, or with the credentials of the client. `own_client` is the user's client
-    /// in place of the upstream's. Logs the server's description of an error.
+    /// Requests a token with a refresh token, or with the credentials of the client. If `own_client` is set, the user's
+    /// client is used instead of the upstream's. Logs the server's description of an error.
     pub(crate) async fn request(
         &self,
         own_client: Option<&ClientCredentials>,
@@ -107,7 +107,7 @@ impl TokenEndpoint {
             }
         }
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM), (ACCEPT, JSON)]);
-        // Base64 is valid in a header.
+        // Base64 is valid in a header, so this cannot fail.
         if let Some(Ok(mut value)) = basic.map(|pair| HeaderValue::from_str(&pair)) {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -137,7 +137,7 @@ impl TokenEndpoint {
     }
 }
 
-/// Form-encodes both parts (RFC 6749, section 2.3.1).
+/// Form-encodes the id and the secret (RFC 6749, section 2.3.1).
 fn basic_pair(id: &str, secret: &Secret) -> String {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));

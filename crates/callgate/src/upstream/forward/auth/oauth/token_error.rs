@@ -3,7 +3,7 @@
 use http::StatusCode;
 use thiserror::Error;
 
-/// Why a token request failed. Contains no data of the request.
+/// Reason why a token request failed. Contains no data of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum TokenError {
     #[error("the server does not accept the client's id or secret (`invalid_client`)")]
@@ -35,17 +35,17 @@ pub(crate) enum TokenError {
 #[derive(Debug, Clone, Error)]
 #[error("no access token from {token_url}{}: {error}", of(.user.as_deref()))]
 pub(crate) struct TokenUnavailable {
-    /// Without the query.
+    /// URL of the token endpoint, without the query.
     pub(crate) token_url: String,
-    /// Name of the user, unless the token is the upstream's.
+    /// Name of the user; `None` if the token is the upstream's own.
     pub(crate) user: Option<String>,
-    /// Set if the client is the user's.
+    /// Whether the client belongs to the user.
     pub(crate) is_own_client: bool,
     pub(crate) error: TokenError,
 }
 
 impl TokenUnavailable {
-    /// Returns `true` if the authorization server rejected the credential of a user, and not that of the
+    /// Returns `true` if the authorization server rejected the credential of a user, not the credential of the
     /// upstream.
     pub(crate) fn is_of_user(&self) -> bool {
         let is_refused = match self.error {
@@ -61,7 +61,7 @@ fn of(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!(" for `{user}`"))
 }
 
-/// Returns `true` if a retry of the same request may succeed.
+/// Returns `true` if the same request may succeed later.
 pub(crate) fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
@@ -71,19 +71,19 @@ const TRY_LATER: &str = "Nothing was run: try again later, or tell an administra
 const ADMIN_HAS_TO: &str = "Nothing was run; an administrator has to";
 
 impl TokenUnavailable {
-    /// Returns the problem and a remedy, for the agent and its user.
+    /// Returns the problem and the remedy, for the agent and its user.
     pub(crate) fn user_message(&self) -> String {
         let is_users = self.user.is_some();
         let refused = "does not accept your credential: it has expired or was revoked.";
         match &self.error {
             TokenError::InvalidClient if self.is_own_client => {
-                format!("{refused} {ADMIN_HAS_TO} set another.")
+                format!("{refused} {ADMIN_HAS_TO} set a new one.")
             }
             TokenError::InvalidGrant if is_users => {
-                format!("{refused} {ADMIN_HAS_TO} set another.")
+                format!("{refused} {ADMIN_HAS_TO} set a new one.")
             }
             TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
-                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set another."
+                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set a new one."
             ),
             TokenError::InvalidClient => format!(
                 "{NEEDS_TOKEN} its authorization server does not accept Callgate's client id and secret. \
@@ -91,7 +91,7 @@ impl TokenUnavailable {
             ),
             TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
                 format!(
-                    "{NEEDS_TOKEN} Callgate's refresh token has expired or was revoked. {ADMIN_HAS_TO} set another."
+                    "{NEEDS_TOKEN} Callgate's refresh token has expired or was revoked. {ADMIN_HAS_TO} set a new one."
                 )
             }
             TokenError::Refused(_) => format!(

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::token_error::{TokenError, is_temporary};
 use crate::secret::Secret;
 
-/// Assumed lifetime of an access token without `expires_in`.
+/// Lifetime that is assumed for an access token without `expires_in`.
 const UNKNOWN_LIFETIME: Duration = Duration::from_mins(5);
 
-/// Maximum lifetime; longer ones are shortened.
+/// Maximum lifetime of an access token. A longer one is reduced to it.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 /// Maximum number of characters of an error description in the log.
@@ -25,7 +25,7 @@ pub(crate) struct TokenResponse {
     pub(crate) access_token: Secret,
     pub(crate) lifetime: Duration,
     pub(crate) at: Instant,
-    /// Set if the server rotates refresh tokens.
+    /// New refresh token, if the server rotates refresh tokens.
     pub(crate) refresh_token: Option<Secret>,
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn token(value: &Value) -> Option<Secret> {
     Secret::new(text).filter(|_| is_fit)
 }
 
-/// Parses a lifetime in seconds, a number or a string. An invalid one counts as unknown: the service responds with 401
-/// when the token has expired.
+/// Parses a lifetime in seconds, which is a number or a string. An invalid lifetime is treated as unknown, which is
+/// safe: the service responds with 401 when the token has expired.
 fn lifetime(value: Option<&Value>) -> Duration {
     let seconds = match value {
         Some(Value::Number(number)) => number.as_f64(),
@@ -94,7 +94,7 @@ fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenErr
         _ if is_temporary(status) => TokenError::Status(status),
         Some("invalid_client") => TokenError::InvalidClient,
         Some("invalid_grant") => TokenError::InvalidGrant,
-        // Sent by league/oauth2-server before version 9, which Drupal uses, for an invalid refresh token.
+        // league/oauth2-server before version 9, which Drupal uses, sends this error for an invalid refresh token.
         Some("invalid_request") if is_refresh && status == StatusCode::UNAUTHORIZED => {
             TokenError::InvalidGrant
         }
@@ -111,7 +111,7 @@ fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenErr
     }
 }
 
-/// Returns the server's description of an error for the log, unless it contains one of the secrets `sent`.
+/// Returns the server's description of an error for the log, or `None` if it contains one of the secrets in `sent`.
 pub(crate) fn description(body: &str, sent: &[&str]) -> Option<String> {
     let members: Map<String, Value> = serde_json::from_str(body.trim()).ok()?;
     let text = ["error_description", "message", "hint"]

@@ -1,5 +1,5 @@
-//! Caches one access token. Requests it when it is first used, renews it before it expires, and shares one request
-//! among concurrent calls.
+//! Caches one access token. Requests the token when it is first used, renews it before it expires, and shares one
+//! request among concurrent calls.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,8 +32,8 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Waits until no token request is in flight, for at most `limit`. A process that exits earlier could lose a rotated
-/// refresh token.
+/// Waits until no token request is in flight, but at most for `limit`. If the process exited earlier, it could lose a
+/// rotated refresh token.
 pub async fn wait_for_token_requests(limit: Duration) {
     let mut count = IN_FLIGHT.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
@@ -41,9 +41,9 @@ pub async fn wait_for_token_requests(limit: Duration) {
 
 #[derive(Debug)]
 pub(crate) enum Grant {
-    /// `client_credentials` of the upstream's client.
+    /// The grant `client_credentials` with the upstream's client.
     Client,
-    /// `client_credentials` of the user's client, which is the stored credential.
+    /// The grant `client_credentials` with the user's client, which is the stored credential.
     UserClient,
     Refresh(Arc<dyn RefreshTokenStore>),
 }
@@ -51,7 +51,7 @@ pub(crate) enum Grant {
 #[derive(Debug)]
 pub(crate) struct TokenSource {
     pub(crate) upstream: String,
-    /// Name of the user, unless the token is the upstream's.
+    /// Name of the user; `None` if the token is the upstream's own.
     pub(crate) user: Option<String>,
     pub(crate) endpoint: Arc<TokenEndpoint>,
     grant: Grant,
@@ -60,7 +60,7 @@ pub(crate) struct TokenSource {
 
 pub(crate) struct FetchedToken {
     pub(crate) token: Result<AccessToken, TokenError>,
-    /// The new and the previous stored credential, if it changed.
+    /// The new and the previous stored credential, if the credential has changed.
     pub(crate) stored: Option<(Secret, Secret)>,
     pub(crate) unstored: Option<super::refresh::Unstored>,
 }
@@ -94,7 +94,7 @@ impl TokenSource {
             }
             if let Some(token) = state.valid_token(now) {
                 if token.is_due(now) {
-                    // No call waits for this request; errors are logged.
+                    // No call waits for this request. If it fails, the error is logged.
                     let _ = self.join_or_start(&mut state, now);
                 }
                 return Ok(token);
@@ -104,7 +104,7 @@ impl TokenSource {
         self.wait(pending).await
     }
 
-    /// Returns a new token in place of a rejected one, or `None` if one was requested recently.
+    /// Returns a new token after the service rejected the old one, or `None` if a token was requested recently.
     pub(crate) async fn renewed(
         self: &Arc<Self>,
         refused: &Arc<AccessToken>,
@@ -141,7 +141,7 @@ impl TokenSource {
         }
     }
 
-    /// Returns the request in flight, or starts one unless the last one failed recently.
+    /// Returns the request in flight. If there is none, starts one, unless the last one failed recently.
     fn join_or_start(
         self: &Arc<Self>,
         state: &mut TokenState,
@@ -158,7 +158,7 @@ impl TokenSource {
         let source = Arc::clone(self);
         let (generation, basis) = (state.generation, state.basis.clone());
         let unstored = state.unstored.clone();
-        // In a separate task: a dropped call must not lose a rotated refresh token.
+        // Runs in a separate task, so that a dropped call does not lose a rotated refresh token.
         let guard = InFlightGuard::begin();
         tokio::spawn(async move {
             let _guard = guard;
@@ -192,7 +192,7 @@ impl TokenSource {
             tracing::warn!(upstream, user, token_url = %self.endpoint.url(), %error, "failed to get an access token");
         }
         if state.generation != generation {
-            // The credential was replaced; only the calls that wait for this request get its result.
+            // The credential was replaced meanwhile, so only the calls that wait for this request get its result.
             return token;
         }
         state.pending = None;
@@ -217,7 +217,7 @@ impl TokenSource {
         finished.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
     }
 
-    /// Logs once that a rotated refresh token is lost when the process ends.
+    /// Logs once that a rotated refresh token will be lost when the process ends.
     pub(crate) fn warn_not_kept(&self) {
         if !std::mem::replace(&mut self.state().has_warned, true) {
             tracing::warn!(

@@ -13,13 +13,13 @@ use super::token_response::TokenResponse;
 use crate::backoff::Backoff;
 use crate::secret::Secret;
 
-/// Maximum margin: a token counts as expired this long before its expiry.
+/// Maximum margin. A token counts as expired this long before its actual expiry.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
 
 /// Maximum delay after a failed request.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// An access token. Its times are relative to the arrival of the response, on the monotonic clock.
+/// An access token. Its times are measured on the monotonic clock, from the arrival of the response.
 #[derive(Debug)]
 pub(crate) struct AccessToken {
     pub(crate) secret: Secret,
@@ -51,7 +51,7 @@ impl From<TokenResponse> for AccessToken {
     }
 }
 
-/// A token request; `Some` once it has ended.
+/// A token request in flight. The value is `Some` once the request has ended.
 pub(crate) type PendingToken = watch::Receiver<Option<Result<Arc<AccessToken>, TokenError>>>;
 
 #[derive(Debug, Default)]
@@ -60,22 +60,23 @@ pub(crate) struct TokenState {
     failure: Option<(TokenError, Backoff)>,
     rejection: Option<Backoff>,
     pub(crate) pending: Option<PendingToken>,
-    /// The user's stored credential that tokens are requested with.
+    /// The user's stored credential with which tokens are requested.
     pub(crate) basis: Option<Secret>,
-    /// The stored credential as last read, which may lag behind the store.
+    /// The stored credential that was last read. It may be older than the one in the store.
     pub(crate) seen: Option<Secret>,
-    /// The credential before `basis`, which may still be read for a moment.
+    /// The credential before `basis`. Reads may still return it for a moment.
     pub(crate) superseded: Option<Secret>,
     pub(crate) unstored: Option<Unstored>,
-    /// Incremented with each new credential, so that results of earlier requests are dropped.
+    /// Counter that is incremented with each new credential. Results of requests with an earlier credential are
+    /// dropped.
     pub(crate) generation: u64,
     pub(crate) has_warned: bool,
 }
 
 impl TokenState {
-    /// Uses a stored credential from now on. A new one drops the token of the old one.
+    /// Uses this stored credential from now on. If the credential is new, drops the token of the old one.
     pub(crate) fn adopt(&mut self, stored: &Secret, is_refresh: bool, now: Instant) {
-        // Reads lag behind the store: an unchanged credential is not a replacement.
+        // Reads may return an older value than the store has, so an unchanged credential is not a replacement.
         if self.seen.as_ref() == Some(stored) {
             return;
         }
@@ -101,12 +102,12 @@ impl TokenState {
 
     pub(crate) fn in_flight(&self) -> Option<PendingToken> {
         let pending = self.pending.as_ref()?;
-        // The request of an aborted task never ends.
+        // If its task was aborted, the request never ends.
         let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
         (!is_dead).then(|| pending.clone())
     }
 
-    /// Returns the last error during the delay after it.
+    /// Returns the last error, if its delay has not passed yet.
     pub(crate) fn recent_error(&self, now: Instant) -> Option<TokenError> {
         let (error, back_off) = self.failure.as_ref()?;
         (now < back_off.until).then(|| error.clone())
@@ -122,7 +123,7 @@ impl TokenState {
         self.failure = None;
     }
 
-    /// Records that the service rejected a token. Returns `true` if another one may be requested.
+    /// Records that the service rejected a token. Returns `true` if another token may be requested now.
     pub(crate) fn rejected(&mut self, now: Instant) -> bool {
         Backoff::may_renew(&mut self.rejection, now)
     }
