@@ -5,7 +5,7 @@
 //! from both, [`access`] builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their
 //! tokens.
 //!
-//! Modules are layers, each of which uses only those above it in this list:
+//! The modules are layers. Each uses only the modules above it in this list:
 //!
 //! - `db`: connections, SQL dialects, tables and migrations
 //! - `rows`: the registry's rows as Rust types

@@ -7,7 +7,7 @@ use crate::db::column::{Kind, Width};
 use crate::db::database::{Cell, FromRow, Row};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
-/// Change counters of the registry: every change increments one of them.
+/// Change counters of the registry. Every change increments at least one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeCounters {
     /// Methods, types, upstreams, sections, actions, settings.
@@ -39,7 +39,7 @@ macro_rules! method_columns {
         }
 
         impl MethodRow {
-            /// The columns besides `id` and `rpc_method`.
+            /// The columns other than `id` and `rpc_method`.
             pub const COLUMNS: &'static [MethodColumn] = &[$(MethodColumn {
                 name: stringify!($name),
                 kind: $kind,
@@ -71,7 +71,7 @@ method_columns! {
     upstream: Kind::Text(Width::Name),
 }
 
-/// A column of `rpc_methods`, and its field of a [`MethodRow`].
+/// A column of `rpc_methods`, and the corresponding field of [`MethodRow`].
 #[derive(Debug)]
 pub struct MethodColumn {
     /// Name of the column.
@@ -82,30 +82,30 @@ pub struct MethodColumn {
 }
 
 impl MethodColumn {
-    /// Whether its values are JSON.
+    /// Returns `true` if the values of the column are JSON.
     pub fn is_json(&self) -> bool {
         matches!(self.kind, Kind::Json | Kind::Schema)
     }
 
-    /// Returns the column of a row.
+    /// Returns the value of this column in a row.
     pub fn get<'r>(&self, row: &'r MethodRow) -> &'r Option<String> {
         (self.get)(row)
     }
 
-    /// Returns the column of a row mutably.
+    /// Returns a mutable reference to the value of this column in a row.
     pub fn get_mut<'r>(&self, row: &'r mut MethodRow) -> &'r mut Option<String> {
         (self.get_mut)(row)
     }
 }
 
-/// Prefix of a guess in the column `safety`, such as `guessed_read_only`. An import wrote it, and nobody has
+/// Prefix of a guess in the column `safety`, such as `guessed_read_only`. An import wrote the guess, and nobody has
 /// confirmed it.
 pub const GUESSED: &str = "guessed_";
 
-/// Key of the column `annotations`. If it is `false`, arguments are not checked. Clients do not see it.
+/// Key in the column `annotations`. If its value is `false`, arguments are not checked. Clients do not see this key.
 pub const CHECK_ARGUMENTS: &str = "checkArguments";
 
-/// Upstream of rows without one.
+/// Name of the upstream for rows that name none.
 pub const DEFAULT_UPSTREAM: &str = "default";
 
 impl MethodRow {
@@ -114,7 +114,7 @@ impl MethodRow {
         present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
     }
 
-    /// Returns the safety without the mark of a guess, and whether it is one.
+    /// Returns the safety without the prefix of a guess, and whether it is a guess.
     pub fn safety_or_guess(&self) -> (Option<&str>, bool) {
         let safety = present(self.safety.as_deref());
         match safety.and_then(|safety| safety.strip_prefix(GUESSED)) {
@@ -154,16 +154,17 @@ impl MethodRow {
         (&self.rpc_method, columns, &self.unreadable)
     }
 
-    /// Returns the key of its actions, see [`action_key`].
+    /// Returns the key of the method's actions, see [`action_key`].
     pub fn action_key(&self) -> (String, String) {
         let (plugin, method) = self.permission_key();
         action_key(plugin, method)
     }
 
-    /// Returns the sections that the row names: a JSON list, or names separated by commas or spaces.
+    /// Returns the sections that the row names. The column is a JSON list, or contains names separated by commas or
+    /// spaces.
     ///
-    /// Only an empty column and an empty JSON list name none. Separators without names are an error: the method
-    /// would be open.
+    /// Only an empty column and an empty JSON list name no section. Separators without names are an error, because the
+    /// method would otherwise be open.
     pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
         let wrong = |problem: &dyn std::fmt::Display| DefinitionError::value("sections", problem);
         let text = self.sections.as_deref().unwrap_or_default();
@@ -182,7 +183,7 @@ impl MethodRow {
         Ok(names)
     }
 
-    /// Returns whether the method is a tool, or `None` if the row does not specify it.
+    /// Returns whether the method is a tool, or `None` if the row does not specify this.
     pub(crate) fn is_exposed(&self) -> Result<Option<bool>, DefinitionError> {
         match present(self.exposed.as_deref()) {
             None => Ok(None),
@@ -195,7 +196,7 @@ impl MethodRow {
         }
     }
 
-    /// Returns plugin and method of its actions; by default upstream and id.
+    /// Returns the plugin and the method of the row's actions. By default these are the upstream and the id.
     pub fn permission_key(&self) -> (&str, &str) {
         (
             present(self.plugin.as_deref()).unwrap_or_else(|| self.upstream_name()),
@@ -204,14 +205,14 @@ impl MethodRow {
     }
 }
 
-/// Returns the key by which actions and methods are matched.
+/// Returns the key with which actions are matched to methods.
 ///
-/// Ignores case, as PHP and many databases do: a method would be open if its action differed in case.
+/// Ignores case, as PHP and many databases do. Otherwise a method would be open if its action differed in case.
 pub fn action_key(plugin: &str, method: &str) -> (String, String) {
     (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
-/// Returns a trimmed text unless it is empty.
+/// Returns the trimmed text, or `None` if it is empty.
 pub(crate) fn present(column: Option<&str>) -> Option<&str> {
     column.map(str::trim).filter(|text| !text.is_empty())
 }
@@ -421,7 +422,8 @@ rows! {
 }
 
 impl TypeRow {
-    /// Returns the upstream whose methods use the definition, or `None` for all methods, and the name of the class.
+    /// Returns the upstream whose methods use the definition, and the name of the class. The upstream is `None` if all
+    /// methods use it.
     pub fn class(&self) -> (Option<&str>, &str) {
         match self.name.rsplit_once(':') {
             Some((upstream, class)) => (Some(upstream), class),
@@ -465,7 +467,7 @@ pub struct CatalogRows {
     pub settings: Vec<SettingRow>,
 }
 
-/// Consistent rows of the access snapshot.
+/// Rows of the access snapshot, read at one point in time.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct AccessRows {

@@ -1,7 +1,7 @@
 //! Operations on a registry.
 //!
-//! [`Store`] has the operations of a running gateway. [`SqlStore`](crate::SqlStore) implements it, and has
-//! methods for administration.
+//! [`Store`] has the operations of a running server. [`SqlStore`](crate::SqlStore) implements it and also has methods
+//! for administration.
 
 mod error;
 pub(crate) mod sql_store;
@@ -44,9 +44,9 @@ pub struct NewKey {
     pub purpose: String,
     /// Secret in hexadecimal.
     pub secret: String,
-    /// Number of seconds until the key signs. The first key of a purpose signs immediately.
+    /// Number of seconds until the key begins to sign. The first key of a purpose signs immediately.
     pub signs_in: i64,
-    /// Minimum age of the newest key, in seconds, for this one to be stored. With `None` it is only stored if
+    /// Minimum age of the newest key, in seconds, at which this key is stored. With `None`, this key is stored only if
     /// there is no key.
     pub min_age: Option<i64>,
 }
@@ -64,7 +64,7 @@ pub type UpdateSession<'a> = dyn Fn(&mut SessionRow) + Send + Sync + 'a;
 /// Changes of an import.
 #[derive(Debug, Clone, Default)]
 pub struct Import {
-    /// Revision of the catalog that the changes are based on. Nothing is written if it differs.
+    /// Change counter of the catalog on which the changes are based. If it has changed, nothing is written.
     pub change_counter: i64,
     /// Sections to create if they do not exist.
     pub sections: Vec<String>,
@@ -79,9 +79,9 @@ pub struct Import {
 /// Users, roles, sections and grants to add.
 #[derive(Debug, Clone, Default)]
 pub struct ImportAccess {
-    /// Revision of access that the changes are based on. Nothing is written if it differs.
+    /// Change counter of access on which the changes are based. If it has changed, nothing is written.
     pub change_counter: Option<i64>,
-    /// Sections with captions and masks; ids are ignored.
+    /// Sections with captions and masks. Their ids are ignored.
     pub sections: Vec<SectionRow>,
     /// Roles with their ids.
     pub roles: Vec<RoleRow>,
@@ -92,7 +92,7 @@ pub struct ImportAccess {
 }
 
 impl ImportAccess {
-    /// Whether there are no changes.
+    /// Returns `true` if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
             && self.roles.is_empty()
@@ -115,11 +115,11 @@ pub struct ImportGrant {
 /// Change of a method.
 #[derive(Debug, Clone)]
 pub enum ImportChange {
-    /// Inserts a row with the id 0, or updates one.
+    /// Inserts a row if its id is 0, otherwise updates the row.
     Write {
         /// Row.
         row: Box<MethodRow>,
-        /// Required sections, or `None` to keep those of the registry.
+        /// Required sections. With `None`, the sections in the registry are kept.
         needs: Option<Vec<(String, Mask)>>,
         /// Values to store for the next import.
         note: ImportRow,
@@ -130,7 +130,7 @@ pub enum ImportChange {
     Remove(Box<MethodRow>),
 }
 
-/// Operations of a running gateway.
+/// Operations of a running server.
 #[async_trait]
 pub trait Store: std::fmt::Debug + Send + Sync {
     /// Reads the counters.
@@ -143,11 +143,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
     /// Reads the keys of a purpose, newest first.
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;
-    /// Reads the next messages with a greater number, in order and up to a limit.
+    /// Reads the messages with a greater number, in order and up to a limit.
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
-    /// Reads the next session changes with a greater number, in order and up to a limit.
+    /// Reads the session changes with a greater number, in order and up to a limit.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
-    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
+    /// Waits until the database notifies this program of a change. Never returns if the database sends no
+    /// notifications.
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
@@ -155,19 +156,19 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     fn statements(&self) -> u64 {
         0
     }
-    /// Returns the age of the counters; zero unless they are polled in the background.
+    /// Returns the age of the counters. It is zero unless the counters are polled in the background.
     fn age(&self) -> Duration {
         Duration::ZERO
     }
 
     /// Adds missing sections.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
-    /// Stores tool names by row id. Returns the catalog's change counter before and after, if nobody else changed it
-    /// in between.
+    /// Stores tool names by row id. Returns the catalog's change counter before and after the write, unless another
+    /// program changed it in between.
     async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>>;
-    /// Records last uses of tokens: id and Unix time. Increments no counter.
+    /// Records the last uses of tokens, as id and Unix time. Increments no counter.
     async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()>;
-    /// Replaces a user's credential if it is still `old`. Returns `true` if it is `new` now.
+    /// Replaces a user's credential if the stored one is still `old`. Returns `true` if the stored one is now `new`.
     async fn replace_credential(
         &self,
         id_user: i64,
@@ -175,17 +176,17 @@ pub trait Store: std::fmt::Debug + Send + Sync {
         old: &Secret,
         new: &Secret,
     ) -> Result<bool>;
-    /// Adds a key if the newest one is old enough. Returns `true` if it was added. If several servers try,
-    /// only one adds a key.
+    /// Adds a key if the newest key is old enough. Returns `true` if the key was added. If several servers do this at
+    /// the same time, only one of them adds a key.
     async fn add_key(&self, key: &NewKey) -> Result<bool>;
     /// Deletes the keys of a purpose that are older than the one with this id.
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
-    /// Stores a client's message for other servers. Only increments the counter of messages.
+    /// Stores a client's message for other servers. Increments only the counter of messages.
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
     /// Deletes messages that are older than this number of seconds, by the clock of the database.
     async fn delete_messages(&self, age: i64) -> Result<()>;
-    /// Changes the state of a session, which is empty at first. An ended session stays ended. Returns the new
-    /// state. Only increments the counter of sessions.
+    /// Changes the state of a session and returns the new state. The state is empty at first. A session that has ended
+    /// stays ended. Increments only the counter of sessions.
     async fn update_session(
         &self,
         nonce: &str,
@@ -196,7 +197,7 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32>;
     /// Deletes expired leases, by the clock of the database.
     async fn delete_leases(&self) -> Result<()>;
-    /// Deletes expired sessions, and then the oldest ones until at most `most` are left.
+    /// Deletes expired sessions. Then deletes the oldest sessions until at most `most` are left.
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
 }
 

@@ -14,11 +14,11 @@ use tokio::sync::{Notify, watch};
 use crate::auth::health::HealthTracker;
 use crate::auth::token_cache::{KnownToken, LookupError, TokenCache};
 
-/// Maximum time that a token with an unknown user waits for newer access rows.
+/// Maximum time that a request waits for newer access rows if the user of its token is unknown.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Header in which Festi's clients send the token, without a scheme.
 const FESTI_HEADER: &str = "x-authorization";
-/// Maximum number of token uses that wait to be written.
+/// Maximum number of recorded token uses that have not been written yet.
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
@@ -29,12 +29,13 @@ const TOO_MANY: &str = "too many tokens are being checked; try again";
 /// Options for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenOptions {
-    /// How long known tokens stay valid after the registry was last read. At least one second.
+    /// Time for which known tokens stay valid after the registry was last read. At least one second.
     pub grace: Duration,
     /// Maximum number of cached tokens.
     pub cache_size: u64,
-    /// Whether a token in `X-Authorization`, as Festi's clients send it, is accepted too. The header also applies
-    /// next to an `Authorization` header of another scheme, such as `Basic` for a site that is not public yet.
+    /// Whether a token in the header `X-Authorization`, which Festi's clients send, is accepted too. The header is also
+    /// used if the request has an `Authorization` header of another scheme, such as `Basic` for a site that is not
+    /// public yet.
     pub accepts_festi_header: bool,
 }
 
@@ -44,7 +45,7 @@ impl Default for TokenOptions {
     }
 }
 
-/// Identifies callers by their tokens, which are looked up in the registry once and cached.
+/// Identifies callers by their tokens. Each token is looked up in the registry once and cached.
 #[derive(Debug)]
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
@@ -56,7 +57,7 @@ pub struct TokenAuthenticator {
     accepts_festi_header: bool,
 }
 
-/// Progress of reading the registry. The user of a new token may be newer than the access snapshot, and is
+/// Progress of reading the registry. The user of a new token may be newer than the access snapshot, so the user is
 /// looked up again after the next read.
 #[derive(Debug, Default)]
 struct Reads {
@@ -90,13 +91,13 @@ impl TokenAuthenticator {
         &self.tracker
     }
 
-    /// Returns the token uses that are not written yet: token id and Unix time.
+    /// Returns the token uses that have not been written yet, as token id and Unix time.
     pub(crate) fn uses(&self) -> Vec<(i64, i64)> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.iter().map(|(id, at)| (*id, *at)).collect()
     }
 
-    /// Removes uses that were written, except of tokens that were used again since.
+    /// Removes uses that were written, except those of tokens that were used again since then.
     pub(crate) fn forget_uses(&self, written: &[(i64, i64)]) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in written {
@@ -115,22 +116,23 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Waits until a token refers to an unknown user, so that newer access rows are needed.
+    /// Waits until a token refers to an unknown user. Newer access rows are then needed.
     pub(crate) async fn newer_access_wanted(&self) {
         self.reads.wanted.notified().await;
     }
 
-    /// Must be called before the registry is read. Returns the number for [`Self::read_ended`].
+    /// Records that a read of the registry begins. Must be called before the read. Returns the number for
+    /// [`Self::read_ended`].
     pub(crate) fn read_begins(&self) -> u64 {
         self.reads.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Must be called after the registry was read and the snapshots were replaced.
+    /// Records that a read of the registry has ended. Must be called after the snapshots were replaced.
     pub(crate) fn read_ended(&self, number: u64) {
         self.reads.ended.send_replace(number);
     }
 
-    /// Waits for a read that begins after this call. Returns `false` if it fails or takes too long.
+    /// Waits for a read that begins after this call. Returns `false` if the read fails or takes too long.
     async fn newer_access(&self) -> bool {
         let begun = self.reads.begun.load(Ordering::SeqCst);
         let mut ended = self.reads.ended.subscribe();
@@ -139,7 +141,7 @@ impl TokenAuthenticator {
         tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.tracker.is_unavailable()
     }
 
-    /// Returns the caller with this token, or the anonymous caller without one.
+    /// Returns the caller with this token. Without a token, returns the anonymous caller.
     pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
         let Some(token) = token else { return Ok(self.access.load().anonymous().clone()) };
         let known = self.known(token).await?;

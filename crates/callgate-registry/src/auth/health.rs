@@ -1,7 +1,7 @@
-//! Tracks when the registry was last read, and whether it can be written.
+//! Tracks when the registry was last read, and whether writes to it succeed.
 //!
-//! A known token stays valid for a limited time after the last successful poll began. A server without a
-//! connection to its registry therefore accepts a revoked token for at most that long.
+//! A known token stays valid for a limited time after the last successful poll began. If a server loses the connection
+//! to its registry, it therefore accepts a revoked token for at most that time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +13,20 @@ use tokio::time::Instant;
 use crate::db::error::DatabaseErrorKind;
 use crate::store::{Result, Store, StoreError};
 
-/// Minimum grace period of tokens: the time limit of a poll.
+/// Minimum grace period of tokens. It equals the time limit of a poll.
 pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Tracks when the registry was last read and whether it can be written, and counts reads and failures.
+/// Tracks when the registry was last read and whether writes succeed. Counts reads and failures.
 #[derive(Debug)]
 pub(crate) struct HealthTracker {
-    /// Reference of `last`.
+    /// Time from which `last` is measured.
     start: Instant,
-    /// Start of the last successful poll, in microseconds since `start`; 0 before the first.
+    /// Start of the last successful poll, in microseconds since `start`; 0 before the first successful poll.
     last: AtomicU64,
     /// Whether the last poll failed.
     failed: AtomicBool,
     failures: AtomicU64,
-    /// Remedy for the failure of the last write; `None` if it succeeded.
+    /// Remedy for the failure of the last write; `None` if the last write succeeded.
     write_failure: Mutex<Option<&'static str>>,
     write_failures: AtomicU64,
     grace_left: Duration,
@@ -77,7 +77,7 @@ impl HealthTracker {
         let passed = began.saturating_duration_since(self.start).as_micros();
         self.last.fetch_max(u64::try_from(passed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
         if self.failed.swap(false, Ordering::SeqCst) {
-            // The failure may have been that of the connection.
+            // The earlier write may have failed because of the connection, which works again.
             self.set_write_failure(None);
         }
     }
@@ -88,12 +88,12 @@ impl HealthTracker {
         self.failed.store(true, Ordering::SeqCst);
     }
 
-    /// Records whether a write succeeded. Logs when writes begin to fail, and when they succeed again.
+    /// Records whether a write succeeded. Logs when writes begin to fail and when they succeed again.
     pub(crate) fn note_write<T>(&self, written: &Result<T>) {
         let error = match written {
             Ok(_) => {
                 if self.set_write_failure(None).is_some() {
-                    tracing::info!("the registry can be written again");
+                    tracing::info!("writes to the registry succeed again");
                 }
                 return;
             }
@@ -105,17 +105,17 @@ impl HealthTracker {
         }
         self.write_failures.fetch_add(1, Ordering::Relaxed);
         let advice = error.advice().unwrap_or("see the log");
-        // The follower logs that the registry is unavailable.
+        // If the registry is unavailable, the follower logs it.
         if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
             tracing::error!(
                 %error,
-                "the registry cannot be written, so changes of sessions, uses of tokens and tool names are lost; \
+                "failed to write to the registry, so changes of sessions, uses of tokens and tool names are lost; \
                  {advice}"
             );
         }
     }
 
-    /// Records a failed write. A successful one is ignored, because it may have had nothing to write.
+    /// Records a failed write. Ignores a successful one, because it may have had nothing to write.
     pub(crate) fn note_write_failure<T>(&self, written: &Result<T>) {
         if written.is_err() {
             self.note_write(written);
@@ -127,7 +127,7 @@ impl HealthTracker {
         std::mem::replace(&mut current, failure)
     }
 
-    /// Returns the remedy for the failure of the last write, or `None` if it succeeded.
+    /// Returns the remedy for the failure of the last write, or `None` if the last write succeeded.
     pub(crate) fn write_failure(&self) -> Option<&'static str> {
         *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,7 +139,7 @@ impl HealthTracker {
         }
     }
 
-    /// Returns the time since the last successful poll began, or `None` before the first.
+    /// Returns the time since the last successful poll began, or `None` before the first one.
     pub(crate) fn age(&self) -> Option<Duration> {
         match self.last.load(Ordering::SeqCst) {
             0 => None,
@@ -147,22 +147,22 @@ impl HealthTracker {
         }
     }
 
-    /// Returns how long known tokens stay valid.
+    /// Returns the time for which known tokens are still valid.
     pub(crate) fn grace_left(&self) -> Duration {
         self.age().map_or(Duration::ZERO, |age| self.grace_left.saturating_sub(age))
     }
 
-    /// Whether the registry is unavailable.
+    /// Returns `true` if the registry is unavailable.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.failed.load(Ordering::SeqCst) || self.grace_left().is_zero()
     }
 
-    /// Number of reads that failed.
+    /// Returns the number of failed reads.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Number of reads, by what was read.
+    /// Returns the number of reads by kind.
     pub(crate) fn reads(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.reads.iter().map(|count| count.load(Ordering::Relaxed));
         Read::ALL.iter().map(|(_, name)| *name).zip(counts)

@@ -1,7 +1,7 @@
-//! Keys that sign session ids and request states. All servers of a registry share them.
+//! Keys that sign session ids and request states. All servers with the same registry share them.
 //!
-//! A new key is stored some seconds before it signs, so that every server has read it by then. An old key is
-//! kept for as long as something that it signed can be valid.
+//! A new key is stored some seconds before it signs, so that every server has read it by then. An old key is kept as
+//! long as anything that it signed can still be valid.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ const ANNOUNCED: i64 = 10;
 const SLACK: i64 = 60 * 60;
 
 impl NewKey {
-    /// Creates the first session key, which is only stored if there is none.
+    /// Creates the first session key. It is stored only if there is no key yet.
     pub fn first() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, None)
     }
 
-    /// Creates a session key that signs in some seconds. It is stored only if the newest key has at least
+    /// Creates a session key that begins to sign some seconds later. It is stored only if the newest key has at least
     /// this age.
     pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
         Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
     }
 
-    /// Creates a session key that signs immediately, whatever the age of the newest one.
+    /// Creates a session key that signs immediately. It is stored whatever the age of the newest key.
     pub fn at_once() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, Some(i64::MIN))
     }
@@ -49,7 +49,7 @@ pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<Sess
     let mut keys = store.keys(SESSION_KEYS).await?;
     if keys.is_empty() {
         if let Ok(key) = NewKey::first() {
-            // Another server may have stored one first, so the keys are read again.
+            // Another server may have stored a key first, so the keys are read again.
             store.add_key(&key).await?;
         }
         keys = store.keys(SESSION_KEYS).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<Sess
     Ok(in_order(&keys, now))
 }
 
-/// Returns the key that signs at a Unix time: the newest active one.
+/// Returns the key that signs at this Unix time, which is the newest active key.
 pub fn signing_key(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     let by_age = |key: &&KeyRow| key.id;
     let active = keys.iter().filter(|key| key.active_from <= now).max_by_key(by_age);
@@ -71,7 +71,7 @@ pub(crate) fn in_order(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
     keys.filter_map(|key| from_hex(&key.secret)).map(|secret| SessionKey::new(&secret)).collect()
 }
 
-/// Returns the key whose predecessors can be deleted: everything that they signed has expired.
+/// Returns the newest key whose predecessors can be deleted, because everything that they signed has expired.
 pub(crate) fn superseding(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     let since = |key: &KeyRow| key.active_from.max(key.created_at);
     let lifetime = seconds(Sessions::LIFETIME) + SLACK;

@@ -1,7 +1,7 @@
 //! A cache of tokens by their digests.
 //!
-//! Only tokens in use are read. Concurrent lookups are batched into one query. When the registry's counter of
-//! tokens changes, all cached tokens are looked up again.
+//! Only tokens that clients use are read. Concurrent lookups are combined into one query. When the registry's counter
+//! of tokens changes, all cached tokens are looked up again.
 //!
 //! Digests are compared in constant time.
 
@@ -61,7 +61,7 @@ pub(crate) struct TokenCache {
     /// Evicts the least recently used tokens. Unknown tokens are not cached.
     kept: Cache<TokenDigest, KnownToken>,
     asking: ArcSwapOption<mpsc::Sender<PendingLookup>>,
-    /// Number of times that all cached tokens were looked up again. Results of older lookups are not cached.
+    /// Number of times that all cached tokens were looked up again. Results of earlier lookups are not cached.
     round: Mutex<u64>,
 }
 
@@ -77,7 +77,7 @@ struct PendingLookup {
 pub(crate) enum LookupError {
     /// Too many callers are waiting.
     TooMany,
-    /// The registry did not respond, or is not followed.
+    /// The registry did not respond, or no task follows it.
     Failed,
 }
 
@@ -94,7 +94,7 @@ impl TokenCache {
         self.kept.get(digest)
     }
 
-    /// Looks a token up in the registry. Returns `None` if it is unknown.
+    /// Looks up a token in the registry. Returns `None` if the token is unknown.
     pub(crate) async fn look_up(
         &self,
         digest: TokenDigest,
@@ -109,7 +109,7 @@ impl TokenCache {
         answered.ok().and_then(std::result::Result::ok).unwrap_or(Err(LookupError::Failed))
     }
 
-    /// Looks all cached tokens up again. Returns `true` if one was changed or removed.
+    /// Looks up all cached tokens again. Returns `true` if a token was changed or removed.
     pub(crate) async fn renew(&self, store: &dyn Store, tracker: &HealthTracker) -> Result<bool> {
         *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let kept: Vec<(TokenDigest, KnownToken)> =
@@ -131,7 +131,8 @@ impl TokenCache {
         Ok(any)
     }
 
-    /// Looks tokens up and caches them. Repeats if [`Self::renew`] ran meanwhile, since the result may be older.
+    /// Looks up tokens and caches them. Repeats the lookup if [`Self::renew`] ran meanwhile, because the result may be
+    /// outdated.
     async fn read(
         &self,
         store: &dyn Store,
@@ -166,7 +167,7 @@ async fn found(
     Ok(known.collect())
 }
 
-/// Task that looks up tokens while a registry is followed.
+/// Looks up tokens while a registry is followed.
 #[derive(Debug)]
 pub(crate) struct TokenLookups {
     tokens: Arc<TokenCache>,
@@ -176,7 +177,7 @@ pub(crate) struct TokenLookups {
 }
 
 impl TokenLookups {
-    /// Creates the task's state, which receives all lookups from now on.
+    /// Creates the state of the task. From now on, it receives all lookups.
     pub(crate) fn new(
         tokens: Arc<TokenCache>,
         store: Arc<dyn Store>,

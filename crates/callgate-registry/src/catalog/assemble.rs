@@ -19,13 +19,13 @@ use callgate::model::{
 use crate::catalog::definition;
 use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, TypeRow, action_key, present};
 
-/// Which methods are tools if their row does not specify it.
+/// Which methods are tools if their row does not specify this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exposure {
     /// All methods, as in Festi.
     #[default]
     All,
-    /// Only methods whose row says so, as in Drupal.
+    /// Only methods whose row marks them as tools, as in Drupal.
     Marked,
 }
 
@@ -36,13 +36,13 @@ pub struct Assembly<'a> {
     pub code: &'a [Method],
     /// Exposure of methods whose row does not specify it.
     pub exposure: Exposure,
-    /// What happens to methods without a section, unless the settings of the registry specify it.
+    /// Whether methods without a section may be called, unless a setting of the registry specifies it.
     pub open_methods: Option<OpenMethods>,
     /// Prefix of all tool names.
     pub prefix: Prefix,
-    /// Upstreams besides those of the registry.
+    /// Names of upstreams that are not defined in the registry.
     pub upstreams: Vec<&'a str>,
-    /// Previous catalog, whose unchanged entries are reused.
+    /// Previous catalog. Its unchanged entries are reused.
     pub previous: Option<Arc<Catalog>>,
 }
 
@@ -51,7 +51,7 @@ pub struct Assembly<'a> {
 pub struct Assembled {
     /// Catalog.
     pub catalog: Catalog,
-    /// Assigned tool names that differ from the method's id, by row id.
+    /// Tool names that were assigned and that differ from the method's id, by row id.
     pub new_names: Vec<(i64, String)>,
 }
 
@@ -67,7 +67,7 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
             None => context.add_row(&mut builder, row),
             Some(_) if row.upstream_name() != LOCAL => {
                 let problem =
-                    format_args!("`{}`, but code defines the method", row.upstream_name());
+                    format_args!("`{}`, but the method is defined in code", row.upstream_name());
                 let reason = DefinitionError::value("upstream", problem);
                 builder.quarantine(label(row), reason);
             }
@@ -95,7 +95,7 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
 struct Context<'a> {
     /// Classes for all methods.
     types: Types,
-    /// Classes for the methods of an upstream that defines its own.
+    /// Classes for the methods of an upstream that defines classes of its own.
     own_types: HashMap<&'a str, Types>,
     salt: u64,
     idents: HashMap<i64, &'a str>,
@@ -132,7 +132,7 @@ impl<'a> Context<'a> {
 
     fn add_row(&self, builder: &mut CatalogBuilder, row: &MethodRow) {
         match self.row_requirement(row) {
-            // Not a tool now, but its name stays reserved.
+            // The method is not a tool now, but its name stays reserved.
             Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
             Ok(Some((requirement, mut findings))) => {
                 if !self.upstreams.contains(row.upstream_name()) {
@@ -158,7 +158,7 @@ impl<'a> Context<'a> {
         self.own_types.get(upstream).unwrap_or(&self.types)
     }
 
-    /// Returns the requirement of a row, or `None` if it is not a tool.
+    /// Returns the requirement of a row, or `None` if the row is not a tool.
     fn row_requirement(
         &self,
         row: &MethodRow,
@@ -181,7 +181,7 @@ impl<'a> Context<'a> {
         Ok(Some((requirement, findings)))
     }
 
-    /// Closes each section that the row names and that has no action. In Festi the method would be open.
+    /// Closes each section that the row names but that has no action. In Festi, the method would be open.
     fn close_named_sections(
         &self,
         row: &MethodRow,
@@ -204,7 +204,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Returns the sections of all actions of a method.
+    /// Returns the sections and masks of all actions of a method.
     fn needs_of_actions(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
         let mut requirement = Requirement::default();
         for action in self.actions.get(&action_key(key.0, key.1)).into_iter().flatten() {
@@ -226,7 +226,8 @@ impl<'a> Context<'a> {
         requirement
     }
 
-    /// Adds a method of the code. Its row may change masks, texts and exposure, but not parameters or sections.
+    /// Adds a method that is defined in code. Its row may change masks, texts and exposure, but not parameters or
+    /// sections.
     fn add_code(&self, builder: &mut CatalogBuilder, method: &Method, row: Option<&MethodRow>) {
         let id = method.id().as_str();
         match row.map(MethodRow::is_exposed).transpose() {
@@ -262,7 +263,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns a hash of everything that defines a method except its tool name.
+    /// Returns a hash of all data that defines a method, except its tool name.
     fn fingerprint(
         &self,
         row: Option<&MethodRow>,
@@ -278,8 +279,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Returns what happens to methods without a section: as the settings of the registry say, or as configured. An
-/// invalid setting refuses them.
+/// Returns whether methods without a section may be called. A setting of the registry overrides `configured`. If the
+/// setting is invalid, such methods are refused.
 pub fn open_methods(rows: &CatalogRows, configured: Option<OpenMethods>) -> Option<OpenMethods> {
     let row = rows.settings.iter().find(|row| row.name == "open_methods");
     let mut settings = Settings::default();
@@ -300,7 +301,7 @@ fn given_name(row: &MethodRow) -> Option<&str> {
 }
 
 fn need(mask: &str) -> SectionRequirement {
-    // A mask that is not a number closes the method.
+    // A mask that is not a number closes the method to everybody.
     let value = mask.trim().parse().ok();
     value.and_then(Mask::required).map_or(SectionRequirement::Closed, SectionRequirement::AtLeast)
 }
@@ -313,7 +314,7 @@ fn label(row: &MethodRow) -> String {
     }
 }
 
-/// Returns the classes for all methods, those for the methods of single upstreams, and invalid definitions.
+/// Returns the classes for all methods, the classes for the methods of single upstreams, and invalid definitions.
 fn types(rows: &CatalogRows) -> (Types, HashMap<&str, Types>, Vec<(String, DefinitionError)>) {
     let (mut rejected, mut common) = (Vec::new(), BTreeMap::new());
     let mut own: HashMap<&str, BTreeMap<ClassName, TypeDefinition>> = HashMap::new();
@@ -360,7 +361,7 @@ fn salt(rows: &CatalogRows) -> u64 {
 }
 
 fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
-    // Of two rows with one id the first is served; existing names stay.
+    // If two rows have the same id, only the first is served. Existing tool names do not change.
     let mut seen = HashSet::new();
     let served = rows.methods.iter().filter(|row| seen.insert(row.rpc_method.as_str()));
     let names = served.filter(|row| given_name(row).is_none()).filter_map(|row| {
@@ -370,12 +371,12 @@ fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
     names.collect()
 }
 
-/// Details of a method, as far as its rows define them.
+/// Details of a method that can be derived from its rows alone.
 #[derive(Debug)]
 pub struct Inspection {
     /// Row.
     pub row: MethodRow,
-    /// Requirement of the rows.
+    /// Requirement that the rows define.
     pub requirement: Requirement,
     /// Tool as JSON, or `None` for methods in code and for methods that are not exposed.
     pub tool: Option<String>,
@@ -413,7 +414,7 @@ pub fn inspect(
     }))
 }
 
-/// Checks that a row defines a valid method. Returns the findings that depend on nothing but the row.
+/// Checks that a row defines a valid method. Returns the findings that depend only on the row.
 pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     row.is_exposed()?;
     let method = definition::method(row, Requirement::default())?;
@@ -426,7 +427,7 @@ pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     }
 }
 
-/// Applies the settings of rows to `current`. Invalid values are skipped and returned as errors.
+/// Applies the settings in the rows to `current`. Skips invalid values and returns them as errors.
 pub fn settings(
     rows: &[SettingRow],
     current: &Settings,
@@ -439,7 +440,7 @@ pub fn settings(
         }
         if let Err(error) = settings.set(&row.name, &row.value) {
             refused.push(error);
-            // The previous valid value stays.
+            // The previous valid value is kept.
             if let Ok(value) = current.get(&row.name) {
                 let _ = settings.set(&row.name, &value);
             }

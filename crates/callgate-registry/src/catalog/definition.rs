@@ -1,7 +1,7 @@
 //! Converts a row of `rpc_methods` into a [`Method`].
 //!
-//! `params` contains the names, and `params_types`, if present, the types, because PHP's reflection reports
-//! only `array` where the doc comment says `int[]`. Both are JSON arrays.
+//! `params` contains the names of parameters. `params_types`, if present, contains their types, because PHP's
+//! reflection reports only `array` where the doc comment has `int[]`. Both are JSON arrays.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
         .description(row.description.clone().unwrap_or_default())
         .with_requirement(requirement)
         .upstream(row.upstream_name());
-    // Not trimmed: an import with a prefix has the service's name as it is.
+    // The name is not trimmed, because the service may have a name with spaces.
     if let Some(name) = row.remote_name.as_deref().filter(|name| !name.trim().is_empty()) {
         method = method.remote_name(name);
     }
@@ -224,9 +224,9 @@ fn param(
 /// Parses a parameter such as `CommitValuesObject[] $commits`, `bool $details = false`, `$name` or `int
 /// ...$ids`.
 ///
-/// Without a `$`, a word is the name if the type is given elsewhere, and a type otherwise.
+/// A word without `$` is the name if the type is given elsewhere, otherwise it is the type.
 fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionError> {
-    // The default follows the name; a literal type before it may contain `=`.
+    // The default follows the name. A literal type before the name may contain `=`.
     let name_at = text.find('$').unwrap_or(0);
     let (declared, default) = match text.get(name_at..).and_then(|rest| rest.find('=')) {
         Some(at) => {
@@ -262,7 +262,7 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     object.name = Some(name.to_owned());
     let ty = ty.trim().trim_end_matches('&').trim_end();
     match ty.strip_suffix("...") {
-        // `param` converts it into a list.
+        // `param` converts the type into a list.
         Some(one) => {
             let one = one.trim_end();
             object.ty = Some(format!("{}...", if one.is_empty() { "mixed" } else { one }));
@@ -274,8 +274,7 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     Ok(object)
 }
 
-/// Parses a PHP literal. Returns `None` for any other expression; the parameter is then optional without a
-/// default.
+/// Parses a PHP literal. Returns `None` for any other expression. The parameter is then optional without a default.
 fn php_literal(text: &str) -> Option<Value> {
     match text.to_ascii_lowercase().as_str() {
         "null" => return Some(Value::Null),
@@ -293,7 +292,7 @@ fn php_literal(text: &str) -> Option<Value> {
     }
 }
 
-/// Festi passes a `Response` as the first argument of display methods; it is not a parameter.
+/// Returns `true` for the `Response` that Festi passes as the first argument of display methods. It is not a parameter.
 fn is_response(ty: Option<&str>) -> bool {
     let name = ty.map(|ty| ty.trim().trim_start_matches('?').trim_end_matches('&'));
     name.and_then(ClassName::parse).is_some_and(|class| class.short() == "Response")

@@ -27,14 +27,14 @@ pub(crate) enum Width {
     Caption,
     Word,
     Nonce,
-    /// Exactly 64 characters.
+    /// A text of exactly 64 characters.
     Digest,
     Paragraph,
     Free,
 }
 
 impl Kind {
-    /// Converts a cell to the form that every database returns.
+    /// Converts a cell to the canonical form, which is the same for all databases.
     pub(crate) fn canonical(self, cell: Cell) -> Cell {
         match (self, cell) {
             (Self::Json | Self::Schema | Self::Text(_) | Self::ParamsBy, Cell::Int(number)) => {
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Returns the value to write for a cell. SQLite accepts values of any type.
+    /// Returns the value to write for a cell. SQLite accepts values of any type, so they are not converted.
     pub(crate) fn value(self, cell: &Cell) -> Value<'_> {
         match (self, cell) {
             (Self::Int | Self::Small, Cell::Null) => Value::Int(None),

@@ -41,7 +41,7 @@ pub(crate) enum OpenMode {
     Create,
     /// Read-only.
     ReadOnly,
-    /// Read-only for a short time, without seeing concurrent writes.
+    /// Read-only for a short time. Concurrent writes are not visible.
     ReadOnce,
 }
 
@@ -85,13 +85,13 @@ async fn driver(
     }
 }
 
-/// Installs a cryptography provider unless the program has one. If a certificate is checked but not its host
-/// name, sqlx uses the provider of the process, and panics if several are built in and none is installed.
+/// Installs a cryptography provider, unless the program has installed one. If a certificate is checked without its host
+/// name, sqlx uses the provider of the process. sqlx panics if several providers are built in and none is installed.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn choose_cryptography() {
     use rustls::crypto::{CryptoProvider, ring};
     if CryptoProvider::get_default().is_none() {
-        // Another thread may have installed one.
+        // Fails if another thread has installed one meanwhile.
         let _ = ring::default_provider().install_default();
     }
 }

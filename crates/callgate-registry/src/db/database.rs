@@ -1,7 +1,7 @@
 //! The interface of databases: statements with values, rows, and transactions.
 //!
-//! Statements use `?` as the placeholder of values, and contain no other question mark. Drivers replace it with
-//! `$1` or `@P1`. Differences between SQL dialects are in `dialect.rs`.
+//! Statements use `?` as the placeholder of values and contain no other question marks. Drivers replace `?` with `$1`
+//! or `@P1`. `dialect.rs` contains the differences between SQL dialects.
 use async_trait::async_trait;
 use callgate::Secret;
 
@@ -22,7 +22,7 @@ pub enum Dialect {
     SqlServer,
 }
 
-/// A value of a statement. Null values have a type too, since some databases require it.
+/// A value of a statement. Null values have a type too, because some databases require it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Int(Option<i64>),
@@ -30,7 +30,7 @@ pub(crate) enum Value<'a> {
     /// Text for a JSON column.
     Json(Option<&'a str>),
     Flag(Option<bool>),
-    /// Unix time for a timestamp column, created by [`Self::time`]. The dialect converts it.
+    /// Unix time for a timestamp column. [`Self::time`] creates it, and the dialect converts it.
     Time(Option<i64>),
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Value<'a> {
 pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
 
 impl Value<'_> {
-    /// Returns a time within the range of every database.
+    /// Returns a time, limited to the range that every database can store.
     pub(crate) fn time(seconds: impl Into<Option<i64>>) -> Self {
         Self::Time(seconds.into().map(|seconds| seconds.clamp(0, LAST_SECOND)))
     }
@@ -84,7 +84,7 @@ impl From<bool> for Value<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
     Null,
-    /// Also a boolean: 0 or 1.
+    /// A number, or a boolean as 0 or 1.
     Int(i64),
     Text(String),
     /// Bytes that are not UTF-8, converted with replacement characters.
@@ -119,7 +119,7 @@ impl Row {
         Self(cells.into_iter())
     }
 
-    /// Returns the next column, or null after the last.
+    /// Returns the next column, or null after the last one.
     pub(crate) fn cell(&mut self) -> Cell {
         self.0.next().unwrap_or(Cell::Null)
     }
@@ -209,15 +209,15 @@ pub(crate) trait FromRow: Sized {
 /// Purpose of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Reads a snapshot, with the longer time limit. SQL Server does not provide snapshots: operations compare
-    /// the change counter before and after.
+    /// Reads a snapshot, with the longer time limit. SQL Server provides no snapshots, so operations compare the change
+    /// counter before and after the reads.
     Read,
-    /// Writes rows. First locks the counters of catalog and access, which triggers of plain SQL statements
-    /// increment too, so that all writers run one after the other.
+    /// Writes rows. First locks the counters of catalog and access. The triggers of plain SQL statements increment the
+    /// same counters, so that all writers run one after the other.
     Write,
-    /// Writes tokens. Locks only their counter, so that a long import does not delay a revocation.
+    /// Writes tokens. Locks only the counter of tokens, so that a long import does not delay a revocation.
     Tokens,
-    /// Writes keys. Locks only their counter.
+    /// Writes keys. Locks only the counter of keys.
     Keys,
     /// Writes rows such as sessions, without locking a counter.
     Note,
@@ -254,10 +254,11 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     /// Runs one statement outside a transaction.
     async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
 
-    /// Begins a transaction, which is rolled back unless it is committed.
+    /// Begins a transaction. It is rolled back unless it is committed.
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>>;
 
-    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
+    /// Waits until the database notifies this program of a change. Never returns if the database sends no
+    /// notifications.
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
@@ -267,7 +268,7 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Flushes all writes to the main database file.
+    /// Moves all writes to the main database file.
     async fn settle(&self) -> Result<()> {
         Ok(())
     }
@@ -278,7 +279,7 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// A transaction, which is rolled back when dropped.
+/// A transaction. It is rolled back when it is dropped.
 #[async_trait]
 pub(crate) trait Transaction: Send {
     /// Runs one statement.

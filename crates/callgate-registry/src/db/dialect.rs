@@ -1,7 +1,7 @@
 //! Differences between SQL dialects.
 //!
-//! Operations are templates, in which `?` is a value. Marks in braces are expanded by the dialect, or are names
-//! of tables:
+//! Operations are written as templates, in which `?` stands for a value. A mark in braces is expanded by the dialect,
+//! or is the name of a table:
 //!
 //! | in a template | expands to |
 //! | --- | --- |
@@ -20,7 +20,7 @@ use crate::db::database::{Dialect, LAST_SECOND, Value};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UpsertValue<'a> {
     Value(Value<'a>),
-    /// The higher of this value and the one in the row.
+    /// The higher of this value and the value in the row.
     Highest(Value<'a>),
     /// Current time of the database.
     Now,
@@ -47,8 +47,8 @@ impl<'a> UpsertValue<'a> {
         }
     }
 
-    /// Returns the assignment of an update to a column, whose value in the row is `old`. `new` is used twice if the
-    /// higher value is kept.
+    /// Returns the assignment of a column in an update. `old` is the value in the row. If the higher value is kept,
+    /// `new` occurs twice.
     fn assignment(&self, name: &str, old: &str, new: &str) -> String {
         match self {
             Self::Highest(_) => {
@@ -63,7 +63,7 @@ impl<'a> UpsertValue<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Upsert<'a> {
     pub(crate) table: &'a str,
-    /// Key columns, which have a unique constraint in this order.
+    /// Key columns. They have a unique constraint with the same order.
     pub(crate) keys: &'a [(&'a str, Value<'a>)],
     /// Columns that are always written.
     pub(crate) columns: &'a [(&'a str, UpsertValue<'a>)],
@@ -107,7 +107,7 @@ impl<'a> Upsert<'a> {
         columns.chain(self.keys.iter().map(|(_, value)| *value)).collect()
     }
 
-    /// Returns the template of a query for the key.
+    /// Returns the template of a query that checks whether the key exists.
     pub(crate) fn look(&self) -> String {
         format!("SELECT 1 FROM {} WHERE {}", self.table, self.is_it())
     }
@@ -117,8 +117,8 @@ impl<'a> Upsert<'a> {
         keys.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Returns the template of an upsert of several rows with different keys, or `None` if the dialect has none.
-    /// Its values are those of an insert.
+    /// Returns the template of an upsert of several rows with different keys, or `None` if the dialect has no such
+    /// statement. Its values are the same as for an insert.
     pub(crate) fn in_one(&self, count: usize, dialect: Dialect) -> Option<String> {
         let set = |new: fn(&str) -> String| {
             let columns = self.columns.iter().map(|(name, put)| {
@@ -135,7 +135,7 @@ impl<'a> Upsert<'a> {
             Dialect::MySql => {
                 format!("ON DUPLICATE KEY UPDATE {}", set(|name| format!("VALUES({name})")))
             }
-            // SQL Server's `MERGE` is not atomic without further locks.
+            // SQL Server's `MERGE` is not atomic without additional locks.
             Dialect::SqlServer => return None,
         };
         Some(format!("{} {tail}", self.insert_rows(count)))
@@ -148,7 +148,7 @@ pub(crate) fn placeholder(value: &Value<'_>) -> &'static str {
 }
 
 impl Dialect {
-    /// Selects one of four texts: for SQLite, PostgreSQL, MySQL and SQL Server.
+    /// Returns the text for this dialect. The order is SQLite, PostgreSQL, MySQL, SQL Server.
     pub(crate) fn pick(
         self,
         [sqlite, postgres, mysql, sql_server]: [&'static str; 4],
@@ -161,7 +161,7 @@ impl Dialect {
         }
     }
 
-    /// Expands a template, except names of tables.
+    /// Expands a template, except for the names of tables.
     pub(crate) fn expand(self, template: &str) -> String {
         let mut sql = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -193,7 +193,8 @@ impl Dialect {
         }
     }
 
-    /// Casts a column. SQLite stores any value in any column; elsewhere drivers convert by the column's type.
+    /// Casts a column, in SQLite only. SQLite stores any value in any column. In other databases, drivers convert by
+    /// the type of the column.
     fn cast(self, column: &str, to: &str) -> String {
         match self {
             Self::Sqlite => format!("CAST({column} AS {to})"),
@@ -213,8 +214,8 @@ impl Dialect {
             Self::MySql => {
                 format!("TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', {column})")
             }
-            // Counts days first, since `DATEDIFF` of seconds overflows. The explicit `CASE` is for servers that
-            // only emulate the dialect.
+            // Counts days first, because `DATEDIFF` in seconds would overflow. The explicit `CASE` is needed by servers
+            // that only emulate SQL Server.
             Self::SqlServer => format!(
                 "CAST(CASE WHEN {column} IS NOT NULL \
                  THEN CAST(DATEDIFF(DAY, '1970-01-01', {column}) AS BIGINT) * 86400 \
@@ -228,16 +229,16 @@ impl Dialect {
             Self::Postgres => {
                 format!("CAST(FLOOR(EXTRACT(EPOCH FROM {})) AS BIGINT)", self.now())
             }
-            // Evaluates the clock once: it may be midnight.
+            // Evaluates the clock only once, because the date could change between two evaluations.
             Self::SqlServer => format!("DATEDIFF_BIG(SECOND, '1970-01-01', {})", self.now()),
             _ => self.seconds(self.now()),
         }
     }
 
-    /// Returns a column of actions, or a value, in lower case as the database defines it.
+    /// Returns a column of actions, or a value, in lower case by the rules of the database.
     fn folded(self, text: &str) -> String {
         match self {
-            // With the collation of the columns, so that both are folded alike.
+            // Uses the collation of the columns, so that columns and values are folded in the same way.
             Self::Postgres if text == "?" => "lower(? COLLATE \"C\")".to_owned(),
             Self::MySql if text != "?" => format!("{text}_key"),
             _ => format!("lower({text})"),
@@ -254,7 +255,7 @@ impl Dialect {
         ])
     }
 
-    /// Returns the current time; in PostgreSQL not that of the transaction's begin.
+    /// Returns the current time. In PostgreSQL, this is not the time at which the transaction began.
     fn now(self) -> &'static str {
         self.pick(["unixepoch()", "clock_timestamp()", "UTC_TIMESTAMP()", "SYSUTCDATETIME()"])
     }
@@ -267,7 +268,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the clause that limits rows, to follow `ORDER BY`.
+    /// Returns the clause that limits the number of rows. It must follow `ORDER BY`.
     pub(crate) fn limit(self, count: impl std::fmt::Display, offset: i64) -> String {
         match self {
             Self::SqlServer => format!("OFFSET {offset} ROWS FETCH NEXT {count} ROWS ONLY"),
@@ -275,25 +276,25 @@ impl Dialect {
         }
     }
 
-    /// Maximum number of values in a list. SQL Server accepts 2100 in a statement.
+    /// Returns the maximum number of values in a list. SQL Server accepts 2100 values in a statement.
     pub(crate) fn most_listed(self) -> usize {
         if self == Self::SqlServer { 2_000 } else { 10_000 }
     }
 
-    /// Maximum number of rows in one statement.
+    /// Returns the maximum number of rows in one statement.
     pub(crate) fn most_written(self) -> usize {
         if self == Self::SqlServer { 1 } else { 100 }
     }
 
-    /// Locks rows in the order of their ids, in dialects whose `UPDATE` and `DELETE` lock in any order and
-    /// could deadlock.
+    /// Returns a statement that locks rows in the order of their ids. Needed for dialects whose `UPDATE` and `DELETE`
+    /// lock in any order, because they could deadlock.
     pub(crate) fn lock_in_order(self, table: &str, list: &str) -> Option<String> {
         (self == Self::Postgres)
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))
     }
 
-    /// Returns the columns to select. In SQLite they are one JSON array, because its driver is slow for
-    /// each value: reading 100,000 rows takes a third of the time.
+    /// Returns the columns to select. In SQLite they are combined into one JSON array, because its driver is slow for
+    /// each value. Reading 100,000 rows then takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self == Self::Sqlite { format!("json_array({names})") } else { names }
@@ -324,16 +325,16 @@ impl Dialect {
         }
     }
 
-    /// Whether read transactions see a snapshot.
+    /// Returns `true` if read transactions see a snapshot.
     pub(crate) fn has_snapshot_reads(self) -> bool {
         self != Self::SqlServer
     }
 
-    /// Returns the query whether a table with a given name exists.
+    /// Returns a query that checks whether a table exists.
     pub(crate) fn table_there(self) -> &'static str {
         self.pick([
             "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",
-            // Unquoted names are lower case. Includes tables that the user may not read.
+            // PostgreSQL converts unquoted names to lower case. The query includes tables that the user may not read.
             "SELECT 1 FROM pg_catalog.pg_class c \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
              WHERE n.nspname = current_schema() AND c.relname = lower(?)",

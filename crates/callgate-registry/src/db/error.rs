@@ -7,7 +7,7 @@ pub(crate) type Result<T, E = DatabaseError> = std::result::Result<T, E>;
 
 /// A failure that a database or its driver reported.
 ///
-/// It is not a source of the errors that contain it: they show its message as their own.
+/// Errors that contain a `DatabaseError` show its message as their own, so it is not their source.
 #[derive(Debug, Clone, Error)]
 #[error("{message}")]
 pub struct DatabaseError {
@@ -22,9 +22,9 @@ pub struct DatabaseError {
 pub enum DatabaseErrorKind {
     /// Another program holds a lock.
     Busy,
-    /// The transaction was rolled back to end a deadlock, and can be repeated.
+    /// The transaction was rolled back to end a deadlock. It can be repeated.
     Deadlock,
-    /// A unique value exists already.
+    /// A unique value already exists.
     Duplicate,
     /// The database cannot be reached, does not respond in time, or the connection was lost.
     Unavailable,
@@ -55,22 +55,22 @@ impl DatabaseError {
         Self { message: message.into(), kind }
     }
 
-    /// The error for a column type that no query of this crate selects.
+    /// Returns the error for a column type that no query of this crate selects.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn unsupported_type(name: &str) -> Self {
         Self::new(DatabaseErrorKind::Other, format!("unsupported column type `{name}`"))
     }
 
-    /// Whether another program holds a lock.
+    /// Returns `true` if another program holds a lock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Deadlock)
     }
 
-    /// Returns a remedy, if the message does not suggest one.
+    /// Returns a remedy, unless the message already suggests one.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.kind {
             DatabaseErrorKind::Busy | DatabaseErrorKind::Deadlock => {
-                "another program is writing to it; try again when it is done"
+                "another program is writing to the database; try again when it has finished"
             }
             DatabaseErrorKind::ReadOnly => {
                 "the registry must be writable: check the permissions of the file, its directory or the user"
@@ -81,7 +81,7 @@ impl DatabaseError {
             DatabaseErrorKind::NotADatabase => "name another file with `--database sqlite:PATH`",
             DatabaseErrorKind::Replaced => "restart the server to read the new file",
             DatabaseErrorKind::Unavailable => {
-                "check that it is running and can be reached from here"
+                "check that the database is running and can be reached from this machine"
             }
             DatabaseErrorKind::NoDatabase => {
                 "create the database first, or name another one; see docs/operate/databases.md"
@@ -89,7 +89,7 @@ impl DatabaseError {
             DatabaseErrorKind::Denied => "check the user, the password and the user's permissions",
             DatabaseErrorKind::Untrusted => {
                 "name the authority of the certificate in the URL, with `sslrootcert=FILE` (MySQL: `ssl-ca`, \
-                 SQL Server: `ca`), or do not check it, with `sslmode=require` (MySQL: `ssl-mode=REQUIRED`, \
+                 SQL Server: `ca`), or turn the check off with `sslmode=require` (MySQL: `ssl-mode=REQUIRED`, \
                  SQL Server: `trust_certificate=true`); docs/operate/databases.md has more"
             }
             DatabaseErrorKind::Duplicate | DatabaseErrorKind::Other => return None,
@@ -97,9 +97,9 @@ impl DatabaseError {
     }
 }
 
-/// An error that may be the end of a deadlock.
+/// An error that may mean that a deadlock was ended.
 pub(crate) trait Retry {
-    /// Whether the operation was rolled back to end a deadlock, and can be repeated.
+    /// Returns `true` if the operation was rolled back to end a deadlock. It can be repeated.
     fn is_deadlock(&self) -> bool;
 }
 
@@ -114,7 +114,7 @@ impl Retry for DatabaseError {
 pub enum UrlError {
     /// The text is not the URL of a supported database.
     #[error(
-        "`{0}` is not a database; expected `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST/DATABASE`, \
+        "`{0}` is not a database URL; expected `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST/DATABASE`, \
          `mysql://…` or `mssql://…`"
     )]
     Invalid(String),
@@ -124,7 +124,7 @@ pub enum UrlError {
          written `%40`, `%2F`, `%3F`, `%23` and `%25`"
     )]
     Unencoded(String),
-    /// A parameter is unknown or has an invalid value. The value may be secret and is not shown.
+    /// A parameter is unknown or has an invalid value. The value is not shown, because it may be secret.
     #[error("the parameter `{name}` of the database URL is invalid; expected {expected}")]
     Parameter {
         /// Name of the parameter.
@@ -173,16 +173,16 @@ pub enum OpenError {
         /// Version that this program needs.
         needed: i64,
     },
-    /// A build from before the first release created the registry.
+    /// The registry was created by a build from before the first release.
     #[error("the registry was created by a build from before the first release")]
     Unreleased,
-    /// The registry was created with other table names.
+    /// The registry was created with table names that differ from the configuration.
     #[error("the registry was created with other table names than those of the configuration")]
     OtherTables,
 }
 
 impl OpenError {
-    /// Returns the failure of the database, if that is the reason.
+    /// Returns the error of the database, if that is the reason.
     pub fn database(&self) -> Option<&DatabaseError> {
         match self {
             Self::Database(error) => Some(error),

@@ -1,7 +1,8 @@
-//! Migrations, which are numbered from 1, applied once, and not changed after a release.
+//! Migrations. They are numbered from 1, applied once, and not changed after a release.
 //!
-//! `callgate_migrations` has the applied migrations. It is created first, so it exists in every registry. MySQL
-//! cannot roll schema changes back: an interrupted migration is run again, which its statements allow.
+//! `callgate_migrations` records the applied migrations. It is created first, so it exists in every registry. MySQL
+//! cannot roll back schema changes, so an interrupted migration is run again. Its statements must therefore be
+//! repeatable.
 
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::{Dialect, Purpose};
@@ -14,7 +15,7 @@ use crate::db::url::DatabaseUrl;
 /// Name of the row of `callgate_meta` with the table names.
 const TABLES: &str = "tables";
 
-/// Maximum number of attempts while others migrate.
+/// Maximum number of attempts while other programs migrate.
 const MAX_TRIES: usize = 5;
 
 struct Step {
@@ -23,20 +24,20 @@ struct Step {
     sql: fn(Dialect) -> String,
 }
 
-/// Before the first release, a change of the first migration also changes its name, so that registries of
-/// earlier builds are recognised.
+/// The migrations. Before the first release, a change of the first migration also changes its name, so that registries
+/// of earlier builds are recognised.
 const STEPS: [Step; 1] = [Step { version: NEWEST, name: "tables", sql: schema::script }];
-/// Current version.
+/// Newest version.
 const NEWEST: i64 = 1;
 
-/// A migration that is not applied yet.
+/// A migration that has not been applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMigration {
     /// Id.
     pub version: i64,
     /// Name.
     pub name: &'static str,
-    /// SQL with the names of tables, including the row that records it.
+    /// SQL with the names of tables. Includes the row that records the migration.
     pub sql: String,
 }
 
@@ -57,7 +58,7 @@ impl Found {
         missing.map(|step| self.with_notes(step, dialect)).collect()
     }
 
-    /// Returns a migration with the statements that record it and the table names.
+    /// Returns the SQL of a migration, with the statements that record the migration and the table names.
     fn with_notes(&self, step: &Step, dialect: Dialect) -> PendingMigration {
         let Step { version, name, sql } = *step;
         let mut parts = vec![format!("-- {version}: {name}")];
@@ -114,7 +115,7 @@ async fn try_migrate(
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
     let database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
-    // Without the lock, which a long import of another process may hold.
+    // Reads without the lock, because a long import of another process may hold it.
     let mut look = database.begin(Purpose::Read).await?;
     let found = find_place(&mut look, dialect, tables).await?;
     if found.version == NEWEST {
@@ -123,7 +124,7 @@ async fn try_migrate(
     drop(look);
     database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
-    // Another process may have migrated it since.
+    // Another process may have migrated the registry meanwhile.
     let found = find_place(&mut transaction, dialect, tables).await?;
     let mut applied = Vec::new();
     for step in found.pending(dialect) {
@@ -153,14 +154,14 @@ pub(crate) async fn pending(
     Ok(found.pending(dialect))
 }
 
-/// Returns the script that creates a registry with the database's own tools.
+/// Returns a script with which the database's own tools can create a registry.
 pub fn install_script(dialect: Dialect, tables: &TableNames) -> String {
     let nothing = Found { version: 0, is_begun: false, tables: tables.clone() };
     let steps: Vec<String> = nothing.pending(dialect).into_iter().map(|step| step.sql).collect();
     steps.join(dialect.between_batches())
 }
 
-/// Reads the state of a database. Fails if it has unrelated tables with the names of the registry's.
+/// Reads the state of a database. Fails if it has unrelated tables with the names of the registry's tables.
 async fn find_place(
     transaction: &mut PoolTransaction,
     dialect: Dialect,

@@ -1,8 +1,8 @@
 //! A database with a limit on writers, retries, and a count of statements.
 //!
-//! Some connections are reserved for readers, so that a server notices changes while its writers wait for
-//! locks. Statements that were rolled back to end a deadlock are retried here; transactions that lock the
-//! same rows as others use [`retry_deadlocks`].
+//! Some connections are reserved for readers, so that a server notices changes while its writers wait for locks. A
+//! single statement that was rolled back to end a deadlock is retried here. Transactions that lock the same rows as
+//! other transactions use [`retry_deadlocks`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl Pool {
         retry_deadlocks(|| self.driver.rows(sql, values)).await
     }
 
-    /// Begins a transaction, which is rolled back unless it is committed.
+    /// Begins a transaction. It is rolled back unless it is committed.
     pub(crate) async fn begin(&self, purpose: Purpose) -> Result<PoolTransaction> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         let permit = if purpose == Purpose::Read { None } else { Some(self.permit().await?) };
@@ -101,7 +101,7 @@ where
     attempt().await
 }
 
-/// Runs an operation with a time limit. A disconnected database does not respond at all.
+/// Runs an operation with a time limit. A database that is disconnected does not respond at all.
 pub(crate) async fn with_timeout<T, E: From<DatabaseError>>(
     limit: Duration,
     operation: impl Future<Output = Result<T, E>>,
@@ -116,7 +116,7 @@ pub(crate) async fn with_timeout<T, E: From<DatabaseError>>(
     }
 }
 
-/// A transaction, which is rolled back when dropped.
+/// A transaction. It is rolled back when it is dropped.
 pub(crate) struct PoolTransaction {
     transaction: Box<dyn Transaction>,
     statements: Arc<AtomicU64>,

@@ -1,9 +1,10 @@
 //! Tables, indexes and triggers of the registry in all dialects.
 //!
-//! The first eight tables are Festi's; names in braces are configured. Names are compared bytewise, whatever the
-//! collation of the database. Times are UTC. Ids are never reused, since a grant must not apply to a later user.
+//! The first eight tables are those of Festi. Names in braces can be configured. Names are compared bytewise,
+//! independent of the collation of the database. Times are UTC. Ids are never reused, because a grant must not apply to
+//! a later user.
 //!
-//! In MySQL each statement commits, so each can be repeated after an interruption.
+//! In MySQL each statement commits, so each statement must be repeatable after an interruption.
 
 mod triggers;
 
@@ -13,7 +14,7 @@ use crate::db::database::Dialect;
 /// SQL for SQLite, PostgreSQL, MySQL and SQL Server.
 type PerDialect = [&'static str; 4];
 
-/// Type of a column, and the check of its values, in which `{}` is the column.
+/// Type of a column, and the check of its values. In the check, `{}` stands for the column.
 #[derive(Clone, Copy)]
 struct Kind {
     /// Type of the stored values, or `None` if the column is generated.
@@ -49,7 +50,7 @@ const NAME: Kind = kind(
         "NVARCHAR(420) COLLATE Latin1_General_100_BIN2",
     ],
 );
-/// Generated lower-case column. The other databases can index an expression, but SQL Server would then refuse
+/// Generated lower-case column. Other databases can index an expression. SQL Server could too, but would then refuse
 /// writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 const PLUGIN_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 const METHOD_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(method)) VIRTUAL", ""]);
@@ -97,14 +98,14 @@ const PARAMS_BY: Kind = Kind {
     check: ["", STYLES, STYLES, STYLES],
 };
 const STYLES: &str = "{} IN ('name', 'position', 'either', 'position-null')";
-/// Not `JSONB`, which would not keep the text unchanged.
+/// Type of JSON columns. In PostgreSQL it is not `JSONB`, which would change the text.
 const JSON_TYPE: PerDialect = ["TEXT", "JSON", "LONGTEXT", "NVARCHAR(MAX)"];
 const JSON: Kind = Kind {
     stored: Some(Stored::Json),
     name: JSON_TYPE,
     check: ["", "", "JSON_VALID({})", "ISJSON({}) = 1"],
 };
-/// MariaDB accepts JSON up to 31 levels deep, so texts with more brackets are not checked.
+/// Check of JSON. MariaDB accepts JSON with up to 31 levels, so texts with more brackets are not checked.
 const DEEP: &str = "JSON_VALID({}) OR \
     CHAR_LENGTH({}) - CHAR_LENGTH(REPLACE(REPLACE({}, '{', ''), '[', '')) > 30";
 const DEEP_JSON: Kind =
@@ -149,7 +150,7 @@ impl Column {
         if !default.is_empty() {
             text.extend([" DEFAULT ", default]);
         }
-        // SQL Server's checks are named constraints after the columns.
+        // In SQL Server, checks are named constraints after the columns.
         if let Some(check) = self.check(dialect).filter(|_| dialect != Dialect::SqlServer) {
             text.extend([" ", &check]);
         }
@@ -186,7 +187,7 @@ pub(crate) struct Table {
     indexes: &'static [(&'static str, &'static [&'static str])],
     /// Counters that a change of a row increments.
     raises: &'static [&'static str],
-    /// Columns whose changes increment the counters; all if empty.
+    /// Columns whose changes increment the counters. If empty, changes of all columns do.
     watched: &'static [&'static str],
 }
 
@@ -541,10 +542,10 @@ impl Table {
         }
         let (unless_there, options) = match dialect {
             Dialect::MySql => (
-                // Statements commit one by one, so an interrupted migration is repeated. The first table must
-                // not exist, so that the script fails if there is a registry.
+                // Each statement commits, so an interrupted migration is repeated and its tables may exist. The first
+                // table must not exist, so that the script fails if there is already a registry.
                 if self.name == MIGRATIONS.name { "" } else { "IF NOT EXISTS " },
-                // Bytewise collations of MariaDB and MySQL, which compare trailing spaces.
+                // Bytewise collations of MariaDB and MySQL that do not ignore trailing spaces.
                 " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4\n  \
                  COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */",
             ),
@@ -578,7 +579,7 @@ impl Table {
         format!("CONSTRAINT callgate_{short}_pk PRIMARY KEY {nonclustered}({key})")
     }
 
-    /// Names constraints for SQL Server, which would generate random names.
+    /// Names the constraints in SQL Server, which would otherwise generate random names.
     fn named_constraints(&self) -> Vec<String> {
         let Self { short, unique, .. } = self;
         let checks = self.columns.iter().filter_map(|column| {

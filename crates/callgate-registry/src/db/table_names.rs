@@ -15,7 +15,7 @@ pub struct TableNames {
     pub(crate) users_types: String,
 }
 
-/// Names as stored in the registry, before validation.
+/// Names in the form that the registry stores, before validation.
 #[derive(Deserialize)]
 struct StoredTableNames {
     prefix: String,
@@ -37,10 +37,12 @@ impl TryFrom<StoredTableNames> for TableNames {
 
 /// An invalid table name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is not a table name; expected a letter, then letters, digits and `_`, up to 40")]
+#[error(
+    "`{0}` is not a table name; expected a letter, followed by letters, digits and `_`, at most 40 characters"
+)]
 pub struct TableNameError(String);
 
-/// Tables with the prefix.
+/// Tables whose names have the prefix.
 const PREFIXED: [&str; 5] = [
     "sections",
     "section_actions",
@@ -90,7 +92,7 @@ impl TableNames {
         TABLES.iter().map(|table| self.expand(table.name)).collect()
     }
 
-    /// Replaces `{sections}`, `{users}` and so on by the names, which are plain identifiers.
+    /// Replaces `{sections}`, `{users}` and so on by the configured names, which are plain identifiers.
     pub(crate) fn expand(&self, sql: &str) -> String {
         let mut sql = sql
             .replace("{rpc_methods}", &self.rpc_methods)

@@ -35,15 +35,15 @@ impl DatabaseUrl {
         Self(Location::File(path.into()))
     }
 
-    /// Removes user, password and parameters from a text that may be a URL.
+    /// Removes user, password and parameters from a text that may be a database URL.
     pub fn shown(text: &str) -> String {
         let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
         let host = host.split(['?', '#']).next().unwrap_or_default();
         match before.split_once("://") {
-            // May be part of a password or a parameter.
+            // This part may belong to a password or a parameter.
             Some((scheme, user)) if user.contains(['/', '?', '#']) => format!("{scheme}://…"),
             Some((scheme, _)) => format!("{scheme}://…@{host}"),
-            // Without a host, it may be a user and a password.
+            // Without a host, the text may consist of a user and a password.
             None => match host.split_once("://") {
                 Some((scheme, user))
                     if user.split('/').next().is_some_and(|it| it.contains(':')) =>
@@ -63,20 +63,20 @@ impl DatabaseUrl {
         }
     }
 
-    /// Whether the URL contains a password.
+    /// Returns `true` if the URL contains a password.
     pub fn has_password(&self) -> bool {
         matches!(&self.0, Location::Server(_, url) if url.password().is_some())
     }
 
-    /// Sets the password of a server unless the URL has one.
+    /// Sets the password for a server, unless the URL has one.
     #[must_use]
     pub fn with_password(mut self, password: &Secret) -> Self {
         if let Location::Server(_, url) = &mut self.0
             && url.password().is_none()
         {
-            // Drivers percent-decode it, but `set_password` does not encode percent signs.
+            // Drivers percent-decode the password, but `set_password` does not encode percent signs.
             let encoded = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
-            // Cannot fail: the URL has a host.
+            // This cannot fail, because the URL has a host.
             let _ = url.set_password(Some(&encoded));
         }
         self
@@ -97,14 +97,14 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            // A leading colon would open an in-memory database.
+            // With a leading colon, SQLite would open an in-memory database.
             if path.is_empty() || path.starts_with(':') {
                 return Err(UrlError::Invalid(text.to_owned()));
             }
             return Ok(Self::sqlite(path));
         }
         let wrong = || UrlError::Invalid(Self::shown(text));
-        // A delimiter in the password would make part of it the host or the database.
+        // With such a delimiter in the password, a part of the password would be parsed as the host or the database.
         let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
             return Err(UrlError::Unencoded(Self::shown(text)));

@@ -1,8 +1,8 @@
 //! A Festi database that is attached to a registry.
 //!
-//! Festi's tables define methods, callers and permissions, and are never written. The registry has tokens,
-//! keys, sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by
-//! polling ([`super::poller`]).
+//! Festi's tables define methods, callers and permissions. They are never written. The registry contains tokens, keys,
+//! sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by polling
+//! ([`super::poller`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,10 +26,10 @@ use super::merge::{self, AttachOptions};
 use super::poll_state::{ACCESS, CATALOG, PollIntervals, PollState, combined};
 use super::poller::Poller;
 
-/// Name of users' tokens in Festi.
+/// Name that is shown for the tokens of Festi's users.
 const TOKEN_NAME: &str = "access_token";
 
-/// Name of the row of `callgate_meta` for a registry that was attached to a Festi database. Such a registry
+/// Name of the row of `callgate_meta` which shows that the registry was attached to a Festi database. Such a registry
 /// has no users.
 pub const ATTACHED: &str = "attached";
 
@@ -38,7 +38,7 @@ pub const ATTACHED: &str = "attached";
 pub(crate) struct Attached {
     pub(super) site: Arc<Poller>,
     pub(super) options: AttachOptions,
-    /// Polling task, started by the first read of change counters.
+    /// Polling task. The first read of the change counters starts it.
     looking: OnceLock<AbortHandle>,
 }
 
@@ -77,7 +77,7 @@ impl Attached {
         self.site.look(&Table::ALL).await
     }
 
-    /// Returns the ids in the overlay that the database does not have.
+    /// Returns the ids in the overlay that do not exist in the database.
     pub(crate) async fn unused_overlays(&self) -> Result<Vec<String>> {
         let Self { site, options, .. } = self;
         if options.overlay.methods.is_empty() {
@@ -130,7 +130,7 @@ impl Attached {
         Ok(merge::users(festi.users, &festi.roles))
     }
 
-    /// Returns the logins by user id.
+    /// Returns the login names by user id.
     pub(crate) async fn logins(&self) -> Result<HashMap<i64, String>> {
         let users = self.site.rows(&[Table::Users]).await?.users;
         Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
@@ -148,7 +148,7 @@ impl Attached {
         Ok(merge::settings(self.site.rows(&[Table::Settings]).await?.settings, own))
     }
 
-    /// Returns tokens of Festi's users as of the last poll, so that guessing tokens causes no queries.
+    /// Returns tokens of Festi's users. Uses the result of the last poll, so that guessing tokens causes no queries.
     pub(crate) async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         if !self.site.watch.knows_tokens() {
             self.site.read(&[Table::Tokens]).await?;

@@ -1,7 +1,7 @@
 //! Reads the database of a Festi application.
 //!
-//! Tables and columns differ between applications, so the [`Layout`] is read first. Changes are found by
-//! comparing [`Fingerprints`] of the tables.
+//! Tables and columns differ between applications, so the [`Layout`] is read first. Changes are found by comparing
+//! [`Fingerprints`] of the tables.
 
 use callgate::access::TokenDigest;
 
@@ -21,7 +21,7 @@ use super::read::{self, Reading};
 /// Maximum number of attempts to read a consistent state.
 const MAX_TRIES: usize = 5;
 
-/// Tables of an import: all but tokens and settings.
+/// Tables that an import reads: all except tokens and settings.
 const IMPORTED: [Table; 7] = [
     Table::Methods,
     Table::Sections,
@@ -43,11 +43,11 @@ pub struct FestiRows {
     pub users: Vec<UserRow>,
     pub role_grants: Vec<GrantRow>,
     pub user_grants: Vec<GrantRow>,
-    /// Only settings of Callgate.
+    /// Settings of Callgate. Other settings are not read.
     pub settings: Vec<SettingRow>,
     /// Names of missing tables.
     pub missing: Vec<String>,
-    /// Prefix of another table of actions, if the expected one is missing.
+    /// Prefix of another table of actions, if there is no table with the expected prefix.
     pub other_prefix: Option<String>,
 }
 
@@ -61,14 +61,14 @@ pub async fn read_festi(
 ) -> Result<FestiRows> {
     let festi = Festi::open(url, options, tables, OpenMode::ReadOnce).await?;
     let read = festi.read(&IMPORTED).await?;
-    // Servers hide tables that the user may not read; methods that they protect would be open.
+    // Database servers hide tables that the user may not read. Methods that such a table protects would then be open.
     if url.path().is_none() && read.layout.found(Table::Methods).is_some() {
         read.layout.check_of(&[Table::Sections, Table::Actions], tables)?;
     }
     Ok(read.rows)
 }
 
-/// Whether a method is one of MCP itself, which Festi registers too.
+/// Returns `true` for a method of MCP itself. Festi registers these methods too.
 pub fn is_protocol_method(id: &str) -> bool {
     const PREFIXES: [&str; 5] = ["tools/", "resources/", "prompts/", "notifications/", "logging/"];
     id == "initialize" || id == "ping" || PREFIXES.iter().any(|prefix| id.starts_with(prefix))
@@ -138,7 +138,7 @@ impl Festi {
         Ok(fingerprint::sum(tables, rows))
     }
 
-    /// Reads a consistent state of tables. Without snapshots, fingerprints before and after are compared.
+    /// Reads a consistent state of tables. If the database has no snapshots, compares fingerprints before and after.
     pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
         for _ in 0..MAX_TRIES {
             let mut moment = self.database.begin(Purpose::Read).await?;

@@ -16,7 +16,7 @@ pub enum FestiError {
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no file `{0}`")]
     NoFile(String),
     /// A table or a column is missing, or the user may not read it.
@@ -24,7 +24,7 @@ pub enum FestiError {
     Missing {
         /// Name of the table or column.
         what: String,
-        /// Prefix of the table names, as far as it can be guessed.
+        /// Prefix of the table names, if it can be guessed.
         prefix: Option<String>,
     },
     /// A table has too many rows.

@@ -1,7 +1,7 @@
 //! Fingerprints of tables, to detect changes.
 //!
-//! The database hashes each row, and the hashes are added. XOR or a CRC would not change if two rows swap
-//! values.
+//! The database computes a hash of each row and adds the hashes. With XOR or a CRC, the result would not change if two
+//! rows swapped values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,8 +13,8 @@ use crate::db::database::{Cell, Dialect, Row};
 /// Fingerprints by table.
 pub(crate) type Fingerprints = HashMap<Table, u64>;
 
-/// Returns one statement for the fingerprints of tables, or `None` if none exists. Its rows have the index of a
-/// table and a value to add; the row of users also has that of tokens, which are in the same table.
+/// Returns one statement that reads the fingerprints of tables, or `None` if no table exists. Each row has the index of
+/// a table and a value to add. The row of users also has the value of tokens, which are in the same table.
 pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> Option<String> {
     let has = |table: &Table| tables.contains(table) && layout.found(*table).is_some();
     let is_one = has(&Table::Users) && has(&Table::Tokens);
@@ -42,7 +42,7 @@ fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     }
     let listed = columns.join(", ");
     Some(match dialect {
-        // SQLite has no hash function; rows are hashed in this process.
+        // SQLite has no hash function, so rows are hashed in this process.
         Dialect::Sqlite => {
             let quoted: Vec<String> = columns.iter().map(|it| format!("quote({it})")).collect();
             quoted.join(" || ',' || ")
@@ -57,7 +57,7 @@ fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
             format!("CONCAT(COUNT(*), ':', COALESCE(SUM({number}), 0))")
         }
         Dialect::SqlServer => {
-            // The length distinguishes null from empty, and separates columns.
+            // The length distinguishes null from the empty text, and separates columns.
             let sized = columns.iter().map(|it| format!("DATALENGTH({it}), ':', {it}, ','"));
             let sized = sized.collect::<Vec<_>>().join(", ");
             format!("CAST(CAST(HASHBYTES('SHA2_256', CONCAT({sized})) AS BINARY(7)) AS BIGINT)")
@@ -65,7 +65,7 @@ fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     })
 }
 
-/// Sums the rows of [`statement`]. Missing tables have a fingerprint too.
+/// Adds up the rows of [`statement`]. A missing table has a fingerprint too.
 pub(super) fn sum(tables: &[Table], rows: Vec<Row>) -> Fingerprints {
     let mut sums: Fingerprints = tables.iter().map(|table| (*table, 0)).collect();
     for mut row in rows {

@@ -15,14 +15,14 @@ pub(crate) enum Table {
     Actions,
     Roles,
     Users,
-    /// Tokens of the users, in the table of users.
+    /// Tokens of users. They are in the table of users.
     Tokens,
     RoleGrants,
     UserGrants,
     Settings,
 }
 
-/// Alternative names of a column, of which the first existing one is used.
+/// Alternative names of a column. The first one that exists is used.
 type Choices = &'static [&'static str];
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
         Self::Settings,
     ];
 
-    /// Returns the columns in reading order.
+    /// Returns the columns in the order in which they are read.
     pub(super) fn columns(self) -> Vec<Choices> {
         let columns: &[Choices] = match self {
             Self::Methods => {
@@ -58,10 +58,11 @@ impl Table {
         columns.to_vec()
     }
 
-    /// Returns the indexes of the required columns. If one were ignored, anyone could call protected methods.
+    /// Returns the indexes of the required columns. If a required column were ignored, anyone could call protected
+    /// methods.
     fn needed_columns(self) -> Range<usize> {
         match self {
-            // The key of methods differs between applications.
+            // The name of the key column differs between applications.
             Self::Methods => 1..2,
             Self::Users => 0..2,
             Self::Sections | Self::RoleGrants | Self::UserGrants => 0..3,
@@ -70,19 +71,19 @@ impl Table {
         }
     }
 
-    /// Whether all of its names have the prefix.
+    /// Returns `true` if all names of the table have the prefix.
     fn is_prefixed(self, tables: &TableNames) -> bool {
         self.names(tables).iter().all(|name| name.starts_with(&tables.prefix))
     }
 
-    /// Returns possible names, the most likely first.
+    /// Returns possible names of the table, the most likely one first.
     fn names(self, tables: &TableNames) -> Vec<String> {
         let prefixed = |name: &str| format!("{}{name}", tables.prefix);
         let both = |name: &str| vec![name.to_owned(), prefixed(name)];
         match self {
             Self::Methods => both(&tables.rpc_methods),
             Self::Users | Self::Tokens => both(&tables.users),
-            // SQL Server's scripts have the second name.
+            // Festi's scripts for SQL Server use the second name.
             Self::Roles => [both(&tables.users_types), both("user_types")].concat(),
             Self::Sections => vec![prefixed("sections")],
             Self::Actions => vec![prefixed(ACTIONS)],
@@ -96,7 +97,7 @@ impl Table {
 /// Name of the table of actions without its prefix.
 const ACTIONS: &str = "section_actions";
 
-/// Prefix of the registry's tables, which may be in the same database.
+/// Prefix of the registry's own tables, which may be in the same database.
 const OWN_PREFIX: &str = "callgate_";
 
 /// An existing table. Names are quoted for SQL.
@@ -105,7 +106,7 @@ pub(crate) struct FoundTable {
     /// Unquoted name.
     pub(super) name: String,
     pub(super) table: String,
-    /// Existing column for each of [`Table::columns`].
+    /// Existing column for each of [`Table::columns`], if there is one.
     pub(super) columns: Vec<Option<String>>,
 }
 
@@ -113,7 +114,7 @@ pub(crate) struct FoundTable {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     tables: Vec<(Table, FoundTable)>,
-    /// Prefix of another table of actions, if the expected one is missing.
+    /// Prefix of another table of actions, if there is no table with the expected prefix.
     pub(crate) other_prefix: Option<String>,
 }
 
@@ -129,7 +130,7 @@ impl Layout {
                 "c.name",
                 "sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')",
             ),
-            // The information schema hides tables that the user may not read.
+            // PostgreSQL's information schema would hide tables that the user may not read.
             Dialect::Postgres => (
                 "CAST(t.relname AS TEXT)",
                 "CAST(c.attname AS TEXT)",
@@ -209,12 +210,12 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether users have tokens.
+    /// Returns `true` if users have tokens.
     pub(crate) fn has_tokens(&self) -> bool {
         self.found(Table::Tokens).is_some_and(|found| found.columns.iter().all(Option::is_some))
     }
 
-    /// Returns the name of a table, whether it exists or not.
+    /// Returns the name of a table. The table need not exist.
     pub(crate) fn name(&self, table: Table, tables: &TableNames) -> String {
         match self.found(table) {
             Some(found) => found.name.clone(),
@@ -229,7 +230,7 @@ fn find_table(
     found: &[(String, String)],
     dialect: Dialect,
 ) -> Option<FoundTable> {
-    // Prefers the exact spelling if two names differ in case.
+    // If two names differ only in case, the exact spelling is preferred.
     let of_name = |exact: bool| {
         found.iter().find(
             |(known, _)| {
@@ -243,7 +244,7 @@ fn find_table(
         let named = |choice: &&str| known().find(|column| column.eq_ignore_ascii_case(choice));
         choices.iter().find_map(named).map(|column| dialect.name(column))
     };
-    // Both match known or validated names except for case, so quoting is safe.
+    // Apart from case, both names equal known or validated names, so quoting is safe.
     Some(FoundTable {
         name: name.clone(),
         table: dialect.name(name),

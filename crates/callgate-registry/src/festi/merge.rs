@@ -1,10 +1,11 @@
-//! Merges rows of a Festi database with those of a registry.
+//! Merges the rows of a Festi database with the rows of a registry.
 //!
-//! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have,
-//! and further methods. They never weaken Festi's permissions.
+//! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have, and
+//! further methods. They never weaken Festi's permissions.
 //!
-//! To avoid clashes, one side's ids are mapped to negative numbers. Methods: Festi's, because registry rows are
-//! updated by id. Sections: the registry's, because Festi's grants and actions refer to Festi's ids.
+//! To avoid clashes, the ids of one side are mapped to negative numbers. For methods these are Festi's ids, because
+//! rows of the registry are updated by id. For sections these are the registry's ids, because Festi's grants and
+//! actions refer to Festi's ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +40,7 @@ pub(super) fn foreign(id: i64) -> i64 {
     !id
 }
 
-/// Merges methods. A row of the registry with an id of Festi's is an overlay.
+/// Merges methods. A row of the registry whose id is also an id of Festi is an overlay.
 pub(super) fn methods(
     festi: Vec<MethodRow>,
     own: Vec<MethodRow>,
@@ -82,7 +83,7 @@ pub(super) fn base(
         row.upstream = Some(options.upstream.clone());
     }
     if !options.output_schemas {
-        // PHP declares `bool` although the result is the content of a `Response`.
+        // PHP declares `bool`, although the actual result is the content of a `Response`.
         row.return_type = None;
     }
     if let Some(file) = file {
@@ -91,13 +92,13 @@ pub(super) fn base(
     row
 }
 
-/// Returns the columns that an overlay may set: all but those for permissions.
+/// Returns the columns that an overlay may set: all except those for permissions.
 fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     let is_protected = |name| matches!(name, "plugin" | "method" | "sections");
     MethodRow::COLUMNS.iter().filter(move |column| !is_protected(column.name))
 }
 
-/// Columns that an overlay with parameters always sets.
+/// Columns that an overlay always sets if it sets parameters.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
 fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {
@@ -112,7 +113,7 @@ fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {
     row.unreadable = row.unreadable.take().or_else(|| over.unreadable.clone());
 }
 
-/// Returns the overlay that turns `base` into `wanted`.
+/// Returns the overlay that changes `base` to `wanted`.
 pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
     let mut difference =
         MethodRow { id: wanted.id, rpc_method: wanted.rpc_method.clone(), ..MethodRow::default() };
@@ -126,7 +127,7 @@ pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
     difference
 }
 
-/// Returns a column that `wanted` clears, which an overlay cannot do.
+/// Returns a column that `wanted` clears. An overlay cannot clear a column.
 pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
     let is_emptied = |column: &&MethodColumn| {
         column.get(wanted).as_deref().is_some_and(|text| text.trim().is_empty())
@@ -135,11 +136,11 @@ pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static s
     columns().find(is_emptied).map(|column| column.name)
 }
 
-/// Merged sections. A section that both have is Festi's.
+/// Merged sections. A section that exists on both sides has Festi's row.
 struct Sections {
     rows: Vec<SectionRow>,
     numbers: HashMap<i64, i64>,
-    /// Sections that only the registry has.
+    /// Sections that exist only in the registry.
     own: HashSet<i64>,
 }
 
@@ -161,12 +162,12 @@ impl Sections {
         sections
     }
 
-    /// Returns the merged id of a section of the registry.
+    /// Returns the id of a registry's section after merging.
     fn number(&self, own: i64) -> i64 {
         self.numbers.get(&own).copied().unwrap_or_else(|| foreign(own))
     }
 
-    /// Merges grants. On Festi's sections only Festi's grants apply.
+    /// Merges grants. On Festi's sections, only Festi's grants apply.
     fn grants(&self, festi: Vec<GrantRow>, own: Vec<GrantRow>) -> Vec<GrantRow> {
         let own = own.into_iter().filter(|row| self.own.contains(&row.id_section));
         let own = own.map(|row| GrantRow { id_section: self.number(row.id_section), ..row });
@@ -174,7 +175,7 @@ impl Sections {
     }
 }
 
-/// Merges actions. The actions of the registry apply only to methods of the registry.
+/// Merges actions. The registry's actions apply only to the registry's methods.
 fn actions(
     festi: Vec<ActionRow>,
     own: Vec<ActionRow>,
@@ -195,21 +196,21 @@ fn actions(
     festi.into_iter().chain(own).collect()
 }
 
-/// Merges settings. Festi's take precedence.
+/// Merges settings. Festi's settings take precedence.
 pub(super) fn settings(festi: Vec<SettingRow>, own: Vec<SettingRow>) -> Vec<SettingRow> {
     let set: HashSet<String> = festi.iter().map(|row| row.name.clone()).collect();
     let own = own.into_iter().filter(|row| !set.contains(&row.name));
     festi.into_iter().chain(own).collect()
 }
 
-/// Merges classes. The registry's take precedence.
+/// Merges classes. The registry's classes take precedence.
 fn types(own: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
     let known: HashSet<String> = own.iter().map(|row| row.name.clone()).collect();
     let file = file.iter().filter(|row| !known.contains(&row.name)).cloned();
     own.into_iter().chain(file).collect()
 }
 
-/// Merges the rows of a catalog, with the registry's change counter.
+/// Merges the rows of a catalog. The result has the registry's change counter.
 pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOptions) -> CatalogRows {
     let festis = festi.methods.iter().map(|row| row.rpc_method.clone()).collect();
     let sections = Sections::of(festi.sections, own.sections);
@@ -225,7 +226,7 @@ pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOption
     }
 }
 
-/// Merges the rows of access, with the registry's change counter.
+/// Merges the rows of access. The result has the registry's change counter.
 pub(super) fn access(festi: FestiRows, own: AccessRows) -> AccessRows {
     let sections = Sections::of(festi.sections, own.sections);
     AccessRows {

@@ -13,7 +13,7 @@ use crate::festi::fingerprint::Fingerprints;
 use crate::festi::layout::{Layout, Table};
 use crate::rows::ChangeCounters;
 
-/// Number of bits for the registry's change counter; polled counters are above.
+/// Number of low bits for the registry's own change counter. The polled counter uses the bits above.
 const OWN_BITS: u32 = 40;
 
 /// Tables of the catalog.
@@ -44,15 +44,15 @@ impl Default for PollIntervals {
     }
 }
 
-/// Time by which polls begin earlier, to allow for their duration.
+/// Time by which a poll begins earlier, to allow for its duration.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// Combines a change counter of the registry with a polled counter.
+/// Combines a change counter of the registry with a counter of polled changes.
 pub(super) fn combined(own: i64, number: i64) -> i64 {
     own.wrapping_add(number.wrapping_shl(OWN_BITS))
 }
 
-/// Returns the registry's change counter in a combined one.
+/// Returns the registry's change counter, which is part of a combined one.
 pub(crate) fn own_part(combined: i64) -> i64 {
     combined & ((1 << OWN_BITS) - 1)
 }
@@ -70,7 +70,7 @@ struct LastPoll {
     layout: Layout,
     fingerprints: Fingerprints,
     numbers: ChangeCounters,
-    /// `None` before the first read.
+    /// Tokens with their users; `None` before the first read.
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
     /// Number of tokens that several users share.
     shared: usize,
@@ -137,8 +137,8 @@ impl PollState {
         self.seen().failure = failure;
     }
 
-    /// Returns by how much the poll of permissions and tokens is overdue, counted from the start of the last
-    /// successful one.
+    /// Returns how long the poll of permissions and tokens is overdue. Counts from the start of the last successful
+    /// poll.
     pub(super) fn age(&self) -> Duration {
         let last = self.seen().looked_at_access.unwrap_or(self.begun);
         last.elapsed().saturating_sub(self.every.access)
@@ -149,7 +149,7 @@ impl PollState {
         self.changed.notified().await;
     }
 
-    /// Whether the fingerprint of tokens changed.
+    /// Returns `true` if the fingerprint of tokens changed.
     pub(super) fn has_other_tokens(&self, fingerprints: &Fingerprints) -> bool {
         let tokens = fingerprints.get(&Table::Tokens);
         tokens.is_some() && self.seen().fingerprints.get(&Table::Tokens) != tokens
@@ -159,8 +159,8 @@ impl PollState {
         self.seen().tokens.is_some()
     }
 
-    /// Replaces the tokens. A token of several users is invalid. Returns the number of such tokens if it
-    /// changed.
+    /// Replaces the tokens. A token that several users share is invalid. Returns the number of such tokens, if the
+    /// number changed.
     pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
         let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
         for (user, digest) in tokens {
@@ -178,7 +178,7 @@ impl PollState {
         self.seen().tokens.as_ref()?.get(digest).copied().flatten()
     }
 
-    /// Records the fingerprints of a poll that began at `begun`, and increments the counters of changed tables.
+    /// Records the fingerprints of a poll that began at `begun`. Increments the counters of tables that changed.
     pub(super) fn note(
         &self,
         begun: Instant,

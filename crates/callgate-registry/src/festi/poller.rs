@@ -1,7 +1,7 @@
 //! Polls a Festi database.
 //!
-//! A poll computes fingerprints of whole tables, which is slow for large ones. It runs in a task, and followers
-//! read the result of the last poll.
+//! A poll computes fingerprints of whole tables, which is slow for large tables. It runs in a task, and followers read
+//! the result of the last poll.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Poller {
     pub(super) festi: Festi,
     pub(super) watch: PollState,
-    /// Serializes polls.
+    /// Lock that is held during a poll, so that polls do not overlap.
     looking: Mutex<()>,
 }
 
@@ -44,7 +44,7 @@ impl Poller {
             let looked = with_timeout(POLL_TIMEOUT, self.look(&self.watch.due(began))).await;
             let took = began.elapsed();
             let next = match &looked {
-                // At least as long as the poll took.
+                // Waits at least as long as the poll took.
                 Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_INTERVAL)),
                 Err(_) => Instant::now() + random_between(MAX_BACKOFF / 2, MAX_BACKOFF),
             };
@@ -57,7 +57,7 @@ impl Poller {
     pub(super) async fn look(&self, due: &[Table]) -> Result<()> {
         let _one = self.looking.lock().await;
         let began = Instant::now();
-        // The layout is read with the interval of methods.
+        // The layout is read at the same interval as methods.
         let layout = if due.contains(&Table::Methods) {
             let layout = self.festi.layout().await?;
             layout.check(self.festi.tables())?;
@@ -88,7 +88,7 @@ impl Poller {
         Ok(self.festi.read(tables).await?.rows)
     }
 
-    /// Records what was read; tokens first, since followers look them up when the counter changes.
+    /// Records the rows that were read. Tokens come first, because followers look them up when the counter changes.
     fn take(&self, began: Instant, read: Read) -> (FestiRows, ChangeCounters) {
         if self.watch.has_other_tokens(&read.fingerprints)
             && let Some(shared) = self.watch.set_tokens(read.tokens)

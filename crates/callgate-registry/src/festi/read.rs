@@ -39,7 +39,7 @@ impl Reading<'_> {
         }
         let tokens = self.read(Table::Tokens, |keys, mut row| {
             let id = keys.needed(&mut row, "id")?;
-            // Columns of fixed length are padded with spaces.
+            // In columns of fixed length, values are padded with spaces.
             let token = row.text();
             let token = token.trim();
             Ok((!token.is_empty()).then(|| (id, TokenDigest::of(token))))
@@ -47,7 +47,7 @@ impl Reading<'_> {
         Ok(tokens.await?.into_iter().flatten().collect())
     }
 
-    /// Returns the rows of a table, or none if it is missing.
+    /// Returns the rows of a table, or no rows if the table is missing.
     async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
         let Some(found) = self.layout.found(table) else { return Ok(Vec::new()) };
         let Some(sql) = select(table, found, self.dialect) else { return Ok(Vec::new()) };
@@ -59,7 +59,7 @@ impl Reading<'_> {
     }
 }
 
-/// Returns the query for a table, or `None` if it has no known column.
+/// Returns the query for a table, or `None` if the table has no known column.
 fn select(table: Table, found: &FoundTable, dialect: Dialect) -> Option<String> {
     let first = found.columns.iter().flatten().next()?;
     let column = |column: &Option<String>| match column {
@@ -76,11 +76,11 @@ fn select(table: Table, found: &FoundTable, dialect: Dialect) -> Option<String> 
     ))
 }
 
-/// Returns the condition for relevant rows.
+/// Returns the condition that selects the rows Callgate uses.
 pub(super) fn condition(table: Table, found: &FoundTable) -> String {
     match (table, found.columns.first()) {
         (Table::Settings, Some(Some(name))) => {
-            // Festi knows only these; rate limits are the registry's.
+            // Festi knows only these settings. Rate limits are set in the registry.
             let keys = callgate::gateway::SETTING_KEYS.iter().filter(|key| key.starts_with("mcp_"));
             let keys: Vec<&str> = keys.copied().collect();
             format!(" WHERE {name} IN ('{}')", keys.join("', '"))
@@ -98,8 +98,8 @@ pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
     }
 }
 
-/// Reads ids of users, roles and sections. Values that are not numbers are errors, since different users could
-/// become the same.
+/// Reads ids of users, roles and sections. A value that is not a number is an error, because two different users could
+/// otherwise become the same user.
 pub(super) struct Keys {
     table: String,
 }
@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-/// Returns a number, or 0 for another text.
+/// Returns a number. A text that is not a number becomes 0.
 fn number(row: &mut Row) -> i64 {
     row.optional_text().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
@@ -168,7 +168,7 @@ pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     Ok(MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read })
 }
 
-/// Returns an id for a method whose key is not a number, derived from its `rpc_method`.
+/// Returns an id for a method whose key is not a number. It is derived from `rpc_method`.
 fn derived_id(id: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

@@ -37,7 +37,8 @@ pub(super) struct CatalogSource {
     pub(super) builds: Arc<Builds>,
 }
 
-/// Numbers the builds. A build on a blocking thread cannot be aborted, and must not replace the catalog of a later one.
+/// Numbers the builds. A build on a blocking thread cannot be aborted, and must not replace the catalog of a later
+/// build.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     begun: AtomicU64,
@@ -50,7 +51,7 @@ impl Builds {
         self.begun.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Runs `install`, after those that are running, unless a later build has begun.
+    /// Runs `install`, unless a later build has begun. Waits for an `install` that is running.
     fn if_latest<T: Default>(&self, build: u64, install: impl FnOnce() -> T) -> T {
         let _installing = self.installing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.begun.load(Ordering::Acquire) == build { install() } else { T::default() }
@@ -75,8 +76,8 @@ impl CatalogSource {
         let read = started.elapsed();
         let change_counter = rows.change_counter;
         let source = self.clone();
-        // On a blocking thread, since a large catalog takes a second. A `JoinSet` aborts it when this future is
-        // dropped.
+        // Runs on a blocking thread, because a large catalog takes a second. The `JoinSet` aborts the task when this
+        // future is dropped.
         let mut assembling = JoinSet::new();
         assembling.spawn_blocking(move || {
             source.builds.if_latest(build, || source.install(&rows, started, read))
@@ -90,7 +91,7 @@ impl CatalogSource {
         Ok(BuiltCatalog { change_counter, new_names })
     }
 
-    /// Builds and replaces upstreams and catalog together, since the catalog refers to the upstreams. Returns
+    /// Builds upstreams and catalog, and replaces them together, because the catalog refers to the upstreams. Returns
     /// the tool names to store.
     fn install(&self, rows: &CatalogRows, started: Instant, read: Duration) -> Vec<(i64, String)> {
         let (before, now) = self.upstreams.update(&rows.upstreams, &self.gateway);
@@ -112,7 +113,8 @@ impl CatalogSource {
         new_names
     }
 
-    /// Stores tool names. Returns the catalog's change counter before and after, if nobody else changed it in between.
+    /// Stores tool names. Returns the catalog's change counter before and after the write, unless another program
+    /// changed it in between.
     pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
         let remembered =
             with_timeout(STORE_NAMES_TIMEOUT, self.store.store_tool_names(names)).await;
@@ -138,7 +140,7 @@ impl CatalogSource {
     }
 }
 
-/// Logs a warning if there are more methods of the registry that every caller may call.
+/// Logs a warning if the number of the registry's methods that every caller may call has increased.
 fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     let open = |catalog: &'_ Catalog| -> BTreeSet<String> {
         open_entries(catalog).map(|entry| entry.id().to_string()).collect()
@@ -155,8 +157,8 @@ fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     tracing::warn!(
         methods = named.join(", "),
         count = now.len(),
-        "methods without a section may be called by everyone, also without a token; add sections, set \
-         `open_methods` to `refuse`, or to `allow` if that is intended"
+        "every caller may call methods without a section, even without a token; add sections, or set \
+         `open_methods` to `refuse`; if this is intended, set it to `allow`"
     );
 }
 

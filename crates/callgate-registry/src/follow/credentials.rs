@@ -14,15 +14,15 @@ use crate::store::Store;
 #[derive(Debug, Clone, Default)]
 pub struct UserCredentials {
     current: Arc<ArcSwap<ByUpstream>>,
-    /// Stores credentials that an authorization server replaced.
+    /// Store for credentials that an authorization server replaced.
     store: Option<Arc<dyn Store>>,
 }
 
-/// By upstream and user id.
+/// Credentials by upstream and user id.
 type ByUpstream = HashMap<String, HashMap<i64, Secret>>;
 
 impl UserCredentials {
-    /// Creates empty credentials. Replaced ones are stored in `store`.
+    /// Creates empty credentials. Replaced credentials are written to `store`.
     pub fn stored_in(store: Arc<dyn Store>) -> Self {
         Self { current: Arc::default(), store: Some(store) }
     }
@@ -39,7 +39,7 @@ impl UserCredentials {
         self.current.store(Arc::new(all));
     }
 
-    /// Returns the credentials for one upstream, including later changes.
+    /// Returns the credentials for one upstream. Later changes are visible through them.
     pub fn for_upstream(&self, name: impl Into<String>) -> Arc<dyn Credentials> {
         Arc::new(OfUpstream { name: name.into(), all: self.clone() })
     }
@@ -74,7 +74,7 @@ impl Credentials for OfUpstream {
                 return Ok(ReplaceStatus::NotDurable);
             };
             let is_replaced = store.replace_credential(user.id, &self.name, old, new).await?;
-            // The follower reads the new one.
+            // The follower reads the new credential later.
             Ok(if is_replaced { ReplaceStatus::Stored } else { ReplaceStatus::Conflict })
         })
     }

@@ -25,25 +25,25 @@ use crate::rows::ChangeCounters;
 use crate::store::{Result, StoreError};
 use callgate::internal::random_between;
 
-/// Interval of reading the counters.
+/// Interval between reads of the counters.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Minimum interval between polls.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum delay between polls while the registry is unavailable. With [`POLL_TIMEOUT`], a recovery is noticed
-/// within two seconds.
+/// Maximum delay between polls while the registry is unavailable. Together with [`POLL_TIMEOUT`], it ensures that a
+/// recovery is noticed within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_millis(750);
 /// Maximum delay between builds of a catalog that fail, since each reads all rows.
 const MAX_BUILD_BACKOFF: Duration = Duration::from_secs(10);
 /// Time limit for reading the counters.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time limit for reading access rows: less than the default grace period, so that a dead connection is noticed
-/// before callers are refused.
+/// Time limit for reading access rows. It is shorter than the default grace period, so that a dead connection is
+/// noticed before callers are refused.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for reading keys, sessions and messages.
 const SHARED_STATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for reconnecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
-/// Counters that differ from those of any registry.
+/// Counters that differ from those of every registry.
 const UNSEEN: ChangeCounters =
     ChangeCounters { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
 
@@ -56,13 +56,13 @@ pub(super) struct Follower {
     readiness: Readiness,
     replicas: Replicas,
     seen: ChangeCounters,
-    /// Catalog that is being built.
+    /// The catalog that is being built.
     building: Option<CatalogBuild>,
     /// Error of the last build, which is retried.
     catalog_failure: Option<BuildFailure>,
     /// Task that stores tool names. Returns the catalog's change counter before and after.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
-    /// Task that reconnects, because that may take longer than a poll.
+    /// Task that reconnects. Reconnecting may take longer than a poll.
     connecting: Option<JoinHandle<()>>,
     /// Number of consecutive failed polls.
     failures: u32,
@@ -130,7 +130,7 @@ impl Follower {
         self.authenticator.tracker()
     }
 
-    /// Reads everything once before serving.
+    /// Reads all data once, before the server starts to serve.
     pub(super) async fn load(&mut self) -> Result<()> {
         let built = self.source.build().await?;
         self.seen.catalog = built.change_counter;
@@ -144,12 +144,12 @@ impl Follower {
         let store = Arc::clone(&self.source.store);
         self.readiness.set_check(Arc::new(HealthSource { tracker, store }));
         self.readiness.set_ready();
-        // With many tools this takes longer than the rest.
+        // Runs in the background, because it takes longer than the rest if there are many tools.
         self.remember(built.new_names);
         Ok(())
     }
 
-    /// Polls until the task is dropped.
+    /// Polls until this task is dropped.
     pub(super) async fn run(mut self) {
         loop {
             self.pause().await;
@@ -210,18 +210,18 @@ impl Follower {
         }
     }
 
-    /// Connects in a task, since a login may take longer than a poll; the next poll uses the connection.
+    /// Connects in a task, because a login may take longer than a poll. The next poll uses the connection.
     fn connect_anew(&mut self) {
         if self.connecting.as_ref().is_none_or(JoinHandle::is_finished) {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
-                // Polls report the result.
+                // The result is ignored, because polls report it.
                 let _ = with_timeout(CONNECT_TIMEOUT, store.change_counters()).await;
             }));
         }
     }
 
-    /// Makes listening clients check their access when the grace period of tokens ends.
+    /// Notifies open streams when the grace period of tokens ends, so that they check their access.
     fn check_grace_period(&mut self) {
         if self.failure_log.check_grace_period(self.authenticator.tracker()) {
             self.source.gateway.access_changed();
@@ -254,8 +254,8 @@ impl Follower {
         Ok(now)
     }
 
-    /// Discards the counters: a recovered registry may have another state with the same numbers. A running build
-    /// may wait on a dead connection.
+    /// Discards the counters, because a recovered registry may have another state with the same numbers. Also discards
+    /// a running build, which may wait on a dead connection.
     fn start_over(&mut self) {
         self.seen = UNSEEN;
         if let Some(failure) = &mut self.catalog_failure {
@@ -269,7 +269,7 @@ impl Follower {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
             if tokens.renew(&*self.source.store, self.authenticator.tracker()).await? {
-                // Listening clients check their access again.
+                // Open streams check their access again.
                 self.source.gateway.access_changed();
             }
             self.seen.tokens = now.tokens;
@@ -295,7 +295,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Builds catalogs in a task, so that a large one does not delay grants.
+    /// Builds catalogs in a task, so that a large catalog does not delay changes of grants.
     async fn drive_catalog_build(&mut self, change_counter: i64) {
         if let Some(building) = self.building.take_if(|building| building.task.is_finished()) {
             match building.task.await {
@@ -338,8 +338,8 @@ impl Follower {
         }
     }
 
-    /// Must be called before the counters are read. The catalog already has the stored names, so it is current
-    /// unless somebody else changed it.
+    /// Records the counter after tool names were stored. Must be called before the counters are read. The catalog
+    /// already has the stored names, so it is up to date unless another program changed the rows.
     async fn record_stored_names(&mut self) {
         if let Some(task) = self.remembering.take_if(|task| task.is_finished())
             && let Ok(Some((before, after))) = task.await

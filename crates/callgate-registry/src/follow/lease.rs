@@ -1,4 +1,4 @@
-//! The lease of a running server: servers with a lease divide the rate limits.
+//! The lease of a running server. Servers with a lease divide the rate limits among them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use crate::db::pool::with_timeout;
 use crate::hex::to_hex;
 use crate::store::Store;
 
-/// Interval of renewals.
+/// Interval between renewals.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval of renewals while writes fail.
+/// Interval between renewals while writes fail.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Number of seconds that a lease lasts.
 const LEASE_SECONDS: i64 = 30;
 /// Time limit of a renewal.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Renews the row of this server. While the registry is unavailable, the last known number of servers stays
-/// in use. After a failed write, a renewal shows whether the registry can be written again.
+/// Renews the row of this server. While the registry is unavailable, the last known number of servers is used. After a
+/// failed write, the next renewal shows whether writes succeed again.
 #[derive(Debug, Clone)]
 pub(super) struct Lease {
     store: Arc<dyn Store>,
     gateway: Arc<Gateway>,
     tracker: Arc<HealthTracker>,
     server: String,
-    /// Whether the server counts among those that divide the rate limits.
+    /// Whether the server is one of those that divide the rate limits.
     is_shared: bool,
 }
 
 impl Lease {
-    /// Takes a lease. If that fails, it is tried again with the next renewal.
+    /// Takes a lease. If this fails, the next renewal tries again.
     pub(super) async fn take(
         store: &Arc<dyn Store>,
         gateway: &Arc<Gateway>,
@@ -65,7 +65,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease, so that the other servers get its share with their next renewal.
+    /// Ends the lease. The other servers take over its share with their next renewal.
     pub(super) async fn end(&self) {
         if self.is_shared {
             self.renew(0).await;

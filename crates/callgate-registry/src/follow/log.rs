@@ -11,14 +11,14 @@ use crate::store::StoreError;
 
 /// Maximum number of problems that are logged at once.
 pub(super) const MAX_NAMED: usize = 20;
-/// Minimum interval between log entries for changing reasons.
+/// Minimum interval between log entries about changed reasons.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// State of logging, so that each failure is logged once.
+/// State of the log. Ensures that each failure is logged once.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
     unavailable: Unavailable,
-    /// Last reason, and when it was logged.
+    /// The last reason, and the time at which it was logged.
     reason: Option<(String, Instant)>,
     catalog: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(super) struct FailureLog {
 enum Unavailable {
     #[default]
     No,
-    /// Known tokens are accepted.
+    /// Known tokens are still accepted.
     TokensAccepted,
     /// Tokens are refused.
     TokensRefused,
@@ -55,13 +55,13 @@ impl FailureLog {
         self.reason = Some((error, Instant::now()));
     }
 
-    /// Whether a reason is new and the last entry is old enough.
+    /// Returns `true` if the reason is new and the last entry is old enough.
     fn is_new(&self, error: &str) -> bool {
         let last = self.reason.as_ref();
         last.is_none_or(|(reason, at)| reason != error && at.elapsed() >= LOG_INTERVAL)
     }
 
-    /// Logs the end of the grace period. Returns `true` if it ends now.
+    /// Logs the end of the grace period. Returns `true` if the grace period ends now.
     pub(super) fn check_grace_period(&mut self, tracker: &HealthTracker) -> bool {
         let is_over =
             self.unavailable == Unavailable::TokensAccepted && tracker.grace_left().is_zero();
@@ -114,14 +114,14 @@ pub(super) fn error_chain(error: StoreError) -> String {
     text
 }
 
-/// Logs problems that are new.
+/// Logs the problems that did not exist before.
 pub(super) fn log_new_problems(before: &BTreeSet<String>, now: &BTreeSet<String>) {
     let new: Vec<&String> = now.difference(before).collect();
     for problem in new.iter().take(MAX_NAMED) {
         tracing::warn!("{problem}");
     }
     if new.len() > MAX_NAMED {
-        tracing::warn!("and {} more", new.len() - MAX_NAMED);
+        tracing::warn!("{} more problems are not listed", new.len() - MAX_NAMED);
     }
 }
 

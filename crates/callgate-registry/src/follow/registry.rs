@@ -1,9 +1,9 @@
-//! A registry, and the tasks that follow it.
+//! A registry, and the tasks that keep a server up to date with it.
 //!
-//! Counters in the database show changes by any program. They are read every 250 ms in one query
-//! ([`super::follower`]). Access and settings are read immediately; a catalog is built in a task
-//! ([`super::catalog`]), and so is maintenance ([`super::maintenance`]). If the registry is unavailable, the
-//! last snapshots stay in use.
+//! Counters in the database change with every write of any program. They are read every 250 ms in one query
+//! ([`super::follower`]). Access and settings are read immediately. Catalogs are built in a task ([`super::catalog`]),
+//! and maintenance runs in another one ([`super::maintenance`]). If the registry is unavailable, the last snapshots
+//! stay in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of token uses per statement.
 const FLUSHED_AT_ONCE: usize = 1_000;
 
-/// A registry that servers follow.
+/// A registry that servers can follow.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -93,15 +93,16 @@ impl Registry {
         }
     }
 
-    /// Sets which methods are tools if their row does not specify it.
+    /// Sets which methods are tools if their row does not specify this.
     #[must_use]
     pub fn exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
         self
     }
 
-    /// Sets what happens to methods of the registry that name no section. By default, or with `None`, every caller
-    /// may call them, and the log has a warning; if callers need a token, they are refused.
+    /// Sets whether methods of the registry that name no section may be called. With `None`, which is the default,
+    /// every caller may call them and a warning is logged. If all callers need a token, such methods are refused
+    /// instead.
     #[must_use]
     pub fn open_methods(mut self, open_methods: Option<OpenMethods>) -> Self {
         self.open_methods = open_methods;
@@ -115,21 +116,21 @@ impl Registry {
         self
     }
 
-    /// Sets the factory of upstreams from rows. Without one they are quarantined.
+    /// Sets the factory that creates upstreams from rows. Without a factory, such upstreams are quarantined.
     #[must_use]
     pub fn upstream_factory(mut self, factory: Arc<dyn UpstreamFactory>) -> Self {
         self.factory = Some(factory);
         self
     }
 
-    /// Sets the maximum age of the key that signs sessions; 30 days by default, `None` for no limit.
+    /// Sets the maximum age of the key that signs sessions. The default is 30 days. `None` means no limit.
     #[must_use]
     pub fn max_key_age(mut self, age: Option<Duration>) -> Self {
         self.max_key_age = age;
         self
     }
 
-    /// Divides the rate limits by the number of servers that follow this registry with this option.
+    /// Divides the rate limits by the number of servers that follow this registry with the same option.
     #[must_use]
     pub fn share_rate_limits(mut self) -> Self {
         self.shares_rate_limits = true;
@@ -141,12 +142,12 @@ impl Registry {
         &self.store
     }
 
-    /// Returns the authenticator, which works once the registry is followed.
+    /// Returns the authenticator. It works only while the registry is followed.
     pub fn authenticator(&self) -> Arc<TokenAuthenticator> {
         Arc::clone(&self.authenticator)
     }
 
-    /// Returns users' credentials, which are loaded once the registry is followed.
+    /// Returns users' credentials. They are loaded when the registry is followed.
     pub fn credentials(&self) -> &UserCredentials {
         &self.credentials
     }
@@ -159,7 +160,7 @@ impl Registry {
         Ok(Sessions::new(keys).with_store(Arc::clone(&writer) as _).with_relay(writer))
     }
 
-    /// Loads the registry into a server and keeps it up to date. If code and a row define the same method, the
+    /// Loads the registry into a server and keeps the server up to date. If both code and a row define a method, the
     /// row may change its texts, safety, masks and exposure.
     pub async fn follow(&self, server: &Callgate) -> Result<Following> {
         self.ensure_sections(server.sections()).await?;
@@ -184,14 +185,14 @@ impl Registry {
         Ok(Following { tasks, store, authenticator, lease })
     }
 
-    /// Creates the sections that code refers to, so that they can be granted.
+    /// Creates the sections that methods in code require, so that masks on them can be granted.
     async fn ensure_sections(&self, sections: &[Section]) -> Result<()> {
         let idents: Vec<String> = sections.iter().map(ToString::to_string).collect();
         if idents.is_empty() { Ok(()) } else { self.store.ensure_sections(&idents).await }
     }
 }
 
-/// Tasks that follow a registry until this is dropped.
+/// Tasks that follow a registry. They end when this value is dropped.
 #[derive(Debug)]
 #[must_use = "the registry is followed only until this is dropped"]
 pub struct Following {
@@ -202,7 +203,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Stops following, records pending token uses, and ends the lease.
+    /// Stops following the registry, records pending token uses, and ends the lease.
     pub async fn end(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         if !self.authenticator.tracker().is_unavailable() {
@@ -218,7 +219,7 @@ impl Drop for Following {
     }
 }
 
-/// Records token uses. Uses that could not be written are kept.
+/// Records token uses. Keeps the uses that could not be written.
 pub(super) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
     let uses = authenticator.uses();
     let written = async {

@@ -1,4 +1,4 @@
-//! Upstreams that are defined by rows.
+//! Upstreams that are defined by rows of the registry.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::rows::UpstreamRow;
 
 /// Creates upstreams from rows.
 pub trait UpstreamFactory: Send + Sync + fmt::Debug {
-    /// Creates an upstream. An error must not contain secrets. May block: it is not called on a thread that
-    /// serves.
+    /// Creates an upstream. An error must not contain secrets. The function may block, because it is not called on a
+    /// thread that serves requests.
     fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String>;
 }
 
@@ -46,8 +46,8 @@ impl RowUpstreams {
         Self { factory, current: Mutex::default() }
     }
 
-    /// Replaces the upstreams of the gateway. Unchanged ones are kept, with their connections and counters.
-    /// Returns the problems before and now.
+    /// Replaces the upstreams of the gateway. Unchanged upstreams are kept, with their connections and counters.
+    /// Returns the previous and the current problems.
     pub(crate) fn update(
         &self,
         rows: &[UpstreamRow],
@@ -60,8 +60,8 @@ impl RowUpstreams {
             let name: Arc<str> = row.name.as_str().into();
             if gateway.has_static_upstream(&name) {
                 now.problems.insert(format!(
-                    "upstream `{name}` of the registry is ignored: the program defines an upstream of \
-                     this name"
+                    "upstream `{name}` of the registry is ignored, because the program defines an upstream \
+                     with the same name"
                 ));
                 continue;
             }
@@ -97,12 +97,12 @@ impl RowUpstreams {
     }
 }
 
-/// Replaces an upstream with an invalid row. Its calls fail.
+/// Takes the place of an upstream whose row is invalid. All calls to it fail.
 #[derive(Debug)]
 struct Quarantined {
     reason: String,
-    /// Whether the service decides which methods callers see. If so, they see none while the upstream is
-    /// quarantined.
+    /// Whether the service decides which methods callers see. If so, callers see none of its methods while the upstream
+    /// is quarantined.
     limits_callers: bool,
 }
 
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             problems,
             [
-                "upstream `a` of the registry is ignored: the program defines an upstream of this name",
+                "upstream `a` of the registry is ignored, because the program defines an upstream with the same name",
                 "upstream `b` is quarantined: this program does not support upstreams in the registry",
             ]
         );

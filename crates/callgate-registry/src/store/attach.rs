@@ -20,7 +20,7 @@ use crate::rows::{GrantHolder, MethodRow};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
     AddMethod(&'a str),
-    /// The registry has no row of the method.
+    /// Removes a method that has no row in the registry.
     RemoveMethod(&'a str),
     AddUser,
     AddSection(&'a str),
@@ -29,7 +29,7 @@ pub(crate) enum Change<'a> {
 }
 
 impl SqlStore {
-    /// Attaches a Festi database, which is never written. The registry must have no users: their tokens and
+    /// Attaches a Festi database, which is never written. The registry must have no users, because their tokens and
     /// grants would apply to Festi's users with the same ids.
     pub async fn attach(
         &self,
@@ -56,7 +56,7 @@ impl SqlStore {
         }
     }
 
-    /// Returns the ids in the overlay that the attached database does not have.
+    /// Returns the ids in the overlay that do not exist in the attached database.
     pub async fn unused_overlays(&self) -> Result<Vec<String>> {
         match &self.festi {
             Some(festi) => Ok(festi.unused_overlays().await?),
@@ -64,7 +64,7 @@ impl SqlStore {
         }
     }
 
-    /// Refuses a change of rows of the attached database.
+    /// Fails if the change concerns rows of the attached database.
     pub(super) async fn check(&self, change: Change<'_>) -> Result<()> {
         let Some(festi) = &self.festi else { return Ok(()) };
         match change {
@@ -100,8 +100,8 @@ impl SqlStore {
         }
     }
 
-    /// Returns the overlay that turns a method of the attached database into `row`, or `None` if that database
-    /// does not have the method.
+    /// Returns the overlay that changes a method of the attached database to `row`, or `None` if that database does not
+    /// have the method.
     pub(super) async fn overlay(
         &self,
         row: &MethodRow,

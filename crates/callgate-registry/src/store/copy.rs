@@ -1,7 +1,7 @@
 //! Copies a registry into another database.
 //!
-//! All rows are read in one snapshot and checked against what the target can store. They are written in one
-//! transaction into an empty target and read back before the commit, so a failed copy leaves the target empty.
+//! All rows are read in one snapshot, and each value is checked to fit into the target. The rows are written in one
+//! transaction into an empty target and read back before the commit. A failed copy therefore leaves the target empty.
 
 mod content;
 
@@ -27,7 +27,7 @@ pub struct Copy<'a> {
     pub to: &'a DatabaseUrl,
     /// Options of both databases.
     pub options: &'a DatabaseOptions,
-    /// Table names of a new target; by default those of the source.
+    /// Table names of a new target. Defaults to those of the source.
     pub tables: Option<&'a TableNames>,
 }
 
@@ -36,14 +36,14 @@ pub struct Copy<'a> {
 pub struct CopyReport {
     /// The tables.
     pub tables: Vec<CopiedTable>,
-    /// Whether the target was already equal.
+    /// Whether the target was already equal to the source.
     pub was_there: bool,
-    /// Whether the source changed during the copy. Nothing was written then.
+    /// Whether the source changed during the copy. If so, nothing was written.
     pub moved: bool,
 }
 
 impl CopyReport {
-    /// Whether source and target are equal. Otherwise nothing was written.
+    /// Returns `true` if source and target are equal. If not, nothing was written.
     pub fn is_finished(&self) -> bool {
         !self.moved && self.tables.iter().all(|table| table.is_equal)
     }
@@ -87,7 +87,7 @@ pub enum CopyError {
         /// Reason.
         why: String,
     },
-    /// The target has other rows.
+    /// The target contains other rows.
     #[error("the target `{to}` has another registry: `{table}` has {rows} rows")]
     NotEmpty {
         /// Target.
@@ -99,14 +99,14 @@ pub enum CopyError {
     },
 }
 
-/// Copies a registry. Calls `tell` with each table before it is written.
+/// Copies a registry. Calls `tell` with each table before the table is written.
 pub async fn copy(
     copy: Copy<'_>,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> Result<CopyReport, CopyError> {
     let from_error = |error| CopyError::Read(copy.from.to_string(), error);
     let to_error = |error| CopyError::Write(copy.to.to_string(), error);
-    // Statements may take long here.
+    // Statements may take longer here than in a server.
     let patient =
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
     let from = SqlStore::open(copy.from, &patient, None).await;
@@ -142,7 +142,7 @@ async fn target(
     options: &DatabaseOptions,
     names: &TableNames,
 ) -> Result<SqlStore, OpenError> {
-    // An existing registry knows its table names.
+    // If the target is an existing registry, it knows its table names.
     let is_new = match connect(copy.to, options, OpenMode::Existing).await {
         Ok(database) => {
             let found = migrate::tables_of(&database, "", copy.tables).await;
@@ -163,7 +163,7 @@ fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> C
     CopyReport { tables: tables.collect(), was_there: false, moved: false }
 }
 
-/// Refuses a target with rows, naming a table that differs if there is one.
+/// Returns an error for a target that contains rows. If a table differs, the error names it.
 fn refuse_content(
     copy: &Copy<'_>,
     to: &SqlStore,
@@ -178,7 +178,7 @@ fn refuse_content(
     })
 }
 
-/// Compares counters except those of sessions and messages, which change while a server runs.
+/// Compares the counters, except those of sessions and messages, which change while a server runs.
 fn is_same(before: &ChangeCounters, now: &ChangeCounters) -> bool {
     let of = |change_counters: &ChangeCounters| ChangeCounters {
         sessions: 0,

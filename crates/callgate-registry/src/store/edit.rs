@@ -30,7 +30,8 @@ fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
 }
 
 impl SqlStore {
-    /// Adds a method with its required sections. Fails if another method has the same actions, and they differ.
+    /// Adds a method with its required sections. Fails if another method has actions under the same name and those
+    /// actions differ.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         self.check(Change::AddMethod(&row.rpc_method)).await?;
         self.ensure_needed(needs).await?;
@@ -45,8 +46,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Adds methods without required sections, except those whose id exists. Large numbers take several
-    /// transactions.
+    /// Adds methods without required sections. Skips methods whose id exists. Uses several transactions if there are
+    /// many.
     pub async fn add_missing_methods(&self, rows: &[MethodRow]) -> Result<()> {
         for part in rows.chunks(MAX_CHANGED) {
             let mut work = self.begin(Purpose::Write).await?;
@@ -60,7 +61,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Updates a method and, if given, its required sections. Fails if that changes another method's sections.
+    /// Updates a method and, if given, its required sections. Fails if this would change another method's sections.
     pub async fn update_method(
         &self,
         row: &MethodRow,
@@ -78,8 +79,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Deletes the rows of a method and the actions that no other method shares. Returns the number of rows. For
-    /// methods of an attached database only their overlay is deleted.
+    /// Deletes the rows of a method, and the actions that no other method shares. Returns the number of deleted rows.
+    /// For a method of an attached database, deletes only the overlay.
     pub async fn remove_method(&self, id: &str) -> Result<u64> {
         if self.festi.is_some() && self.own().methods_with_id(id).await?.is_empty() {
             self.check(Change::RemoveMethod(id)).await?;
@@ -157,7 +158,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Deletes all tokens of a name. Returns their number.
+    /// Deletes all tokens with this name. Returns their number.
     pub async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
         retry_deadlocks(|| self.revoke_where("name = ?", name.into())).await
     }
@@ -198,8 +199,8 @@ impl SqlStore {
         .await
     }
 
-    /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials at it. Returns the number
-    /// of deleted credentials.
+    /// Deletes an upstream and users' credentials for it. Keeps the credentials if `keep_credentials` is set. Returns
+    /// the number of deleted credentials.
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
@@ -256,7 +257,7 @@ impl SqlStore {
     /// Writes the overlay of a method of the attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        // In the transaction, since servers add such rows when they store tool names.
+        // Runs in the transaction, because servers add such rows when they store tool names.
         let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
         match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
             0 => work.insert_method(&overlay, &[]).await?,
@@ -342,8 +343,8 @@ impl StoreTransaction<'_> {
         }
     }
 
-    /// Deletes rows of a table with a condition. Returns their number, which is counted first since not every
-    /// database reports it.
+    /// Deletes the rows of a table that match a condition. Returns their number, which is counted before, because not
+    /// every database reports it.
     async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
         let count = format!("SELECT COUNT(*) FROM {rows}");
         let number = self.number(&count, values).await?;

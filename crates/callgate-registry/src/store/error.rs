@@ -17,7 +17,7 @@ pub enum StoreError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     /// The attached Festi database could not be read.
-    #[error("the attached Festi database: {0}")]
+    #[error("failed to read the attached Festi database: {0}")]
     Festi(FestiError),
     /// A row does not exist.
     #[error("there is no {entity} `{name}`")]
@@ -27,7 +27,7 @@ pub enum StoreError {
         /// Name of the row.
         name: String,
     },
-    /// A row exists already.
+    /// A row already exists.
     #[error("{entity} `{name}` already exists")]
     AlreadyExists {
         /// Kind of the row.
@@ -35,7 +35,7 @@ pub enum StoreError {
         /// Name of the row.
         name: String,
     },
-    /// Another method has the same actions, so that its required sections would change.
+    /// Another method has the same actions, so its required sections would change too.
     #[error(
         "method `{other}` has the same plugin `{plugin}` and function `{method}`, and its sections would change too"
     )]
@@ -53,11 +53,11 @@ pub enum StoreError {
     /// The change concerns a row of the attached Festi database, which is read-only.
     #[error("{what} in Festi's table `{table}`, which Callgate never changes")]
     FestiReadOnly {
-        /// Subject and verb of the message.
+        /// Beginning of the message: subject and verb.
         what: String,
         /// Name of the table.
         table: String,
-        /// What to do in the Festi database.
+        /// What the user can do in the Festi database.
         remedy: String,
     },
 }
@@ -93,7 +93,7 @@ impl Entity {
         StoreError::NotFound { entity: self, name: name.into() }
     }
 
-    /// Returns the error for a row of this kind that exists already.
+    /// Returns the error for a row of this kind that already exists.
     pub(crate) fn already_exists(self, name: &str) -> StoreError {
         StoreError::AlreadyExists { entity: self, name: name.to_owned() }
     }
@@ -112,7 +112,7 @@ impl From<FestiError> for StoreError {
 }
 
 impl StoreError {
-    /// Returns the failure of the registry's or the attached database, if that is the reason.
+    /// Returns the error of the registry's database or of the attached database, if that is the reason.
     pub fn database(&self) -> Option<&DatabaseError> {
         match self {
             Self::Database(error) => Some(error),
@@ -134,7 +134,7 @@ pub enum AttachError {
     /// The registry already has users.
     #[error(
         "the registry already has users; their tokens and grants would apply to Festi's users with \
-         the same numbers"
+         the same ids"
     )]
     OwnUsers,
 }

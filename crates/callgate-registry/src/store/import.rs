@@ -12,7 +12,7 @@ use crate::store::{Import, ImportAccess, ImportChange};
 use crate::store::{Result, StoreError};
 
 impl SqlStore {
-    /// Writes the changes of an import, or nothing if the registry changed since.
+    /// Writes the changes of an import. Writes nothing if the registry has changed since the changes were computed.
     pub async fn import(&self, import: &Import) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.change_counter("catalog").await? != own_part(import.change_counter) {
@@ -35,7 +35,7 @@ impl SqlStore {
     }
 }
 
-/// Whether a change adds a method. Consecutive ones are written together.
+/// Returns `true` if a change adds a method. Consecutive changes of this kind are written together.
 fn is_new(change: &ImportChange) -> bool {
     matches!(change, ImportChange::Write { row, .. } if row.id == 0)
 }
@@ -129,7 +129,7 @@ impl StoreTransaction<'_> {
         .await
     }
 
-    /// Writes the values for the next import; of several for one method, the last.
+    /// Writes the values for the next import. If there are several for one method, writes the last.
     async fn write_notes(&mut self, notes: &[&ImportRow]) -> Result<()> {
         let last: BTreeMap<_, &ImportRow> =
             notes.iter().map(|note| ((&note.upstream, &note.rpc_method), *note)).collect();
@@ -158,7 +158,7 @@ impl StoreTransaction<'_> {
     }
 }
 
-/// Binds a number. Other text is bound unchanged, so that the database stores or refuses it.
+/// Binds a text that is a number as a number. Other text is bound unchanged, so that the database stores or refuses it.
 pub(super) fn number(text: &str) -> Value<'_> {
     text.trim().parse::<i64>().map_or(text.into(), Value::from)
 }

@@ -62,7 +62,7 @@ impl SqlStore {
         Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
     }
 
-    /// Returns the rows with this id, in order. More than one is an error that lint reports.
+    /// Returns the rows with this id, in order. If there is more than one, lint reports an error.
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(self.dialect()));
         let own = self.read(&template, &[id.into()]).await?;
@@ -110,7 +110,7 @@ impl SqlStore {
         }
     }
 
-    /// Returns the tokens, oldest first, without those of an attached database.
+    /// Returns the tokens, oldest first. Tokens of an attached database are not included.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>> {
         let mut rows: Vec<TokenRow> = self.read(&format!("{TOKENS} ORDER BY t.id"), &[]).await?;
         if let Some(festi) = &self.festi {
@@ -148,13 +148,13 @@ impl SqlStore {
         }
     }
 
-    /// Returns the values of earlier imports by upstream and id.
+    /// Returns the values that earlier imports wrote, by upstream and id.
     pub async fn imports(&self) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} ORDER BY upstream, rpc_method");
         self.read(&template, &[]).await
     }
 
-    /// Returns the values of earlier imports of a method, by upstream.
+    /// Returns the values that earlier imports wrote for a method, by upstream.
     pub async fn imports_of(&self, id: &str) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} WHERE rpc_method = ? ORDER BY upstream");
         self.read(&template, &[id.into()]).await

@@ -23,7 +23,7 @@ fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
     std::iter::once((&row.rpc_method).into()).chain(columns).collect()
 }
 
-/// Binds a JSON column. An empty text becomes null except in SQLite.
+/// Binds a JSON column. An empty text becomes null, except in SQLite.
 pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
     let is_kept = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
     Value::Json(text.filter(is_kept).map(String::as_str))
@@ -72,7 +72,7 @@ impl StoreTransaction<'_> {
         self.insert_methods(&[(row, needs)]).await
     }
 
-    /// Inserts at most as many methods as fit into a statement.
+    /// Inserts methods. There must not be more than fit into one statement.
     pub(super) async fn insert_methods(
         &mut self,
         methods: &[(&MethodRow, RequiredSections<'_>)],
@@ -120,8 +120,8 @@ impl StoreTransaction<'_> {
         }
     }
 
-    /// Deletes methods and the actions that no other method shares, so that none apply to a later method of the
-    /// same name.
+    /// Deletes methods, and the actions that no other method shares. Otherwise these actions would apply to a later
+    /// method of the same name.
     pub(super) async fn remove_methods(
         &mut self,
         is_one: impl Fn(&MethodRow) -> bool + Send,
@@ -138,8 +138,8 @@ impl StoreTransaction<'_> {
         Ok(mine.len() as u64)
     }
 
-    /// Adds actions. Existing ones stay, since they may protect another id of the same method. Of several masks for
-    /// a section, the highest applies.
+    /// Adds actions. Existing actions are kept, because they may protect another id of the same method. If there are
+    /// several masks for a section, the highest applies.
     async fn add_actions(&mut self, methods: &[(&MethodRow, RequiredSections<'_>)]) -> Result<()> {
         let mut sections = HashMap::new();
         let mut masks: BTreeMap<(&str, &str, i64), i64> = BTreeMap::new();
@@ -176,7 +176,7 @@ impl StoreTransaction<'_> {
         Ok(())
     }
 
-    /// Checks that no other method has the actions of a row, unless they are `needs` already.
+    /// Fails if another method shares the actions of a row, unless those actions already equal `needs`.
     pub(super) async fn check_own_actions(
         &mut self,
         row: &MethodRow,
@@ -213,7 +213,7 @@ impl StoreTransaction<'_> {
         Ok(())
     }
 
-    /// Copies the actions of the old key to the new one.
+    /// Copies the actions from the old key to the new one.
     async fn copy_actions(&mut self, old: &MethodRow, new: &MethodRow) -> Result<()> {
         let (plugin, method) = new.permission_key();
         for action in self.actions_of(old).await? {
@@ -228,7 +228,7 @@ impl StoreTransaction<'_> {
         Ok(())
     }
 
-    /// Returns the actions of a method. The query may return too many, since databases fold case differently.
+    /// Returns the actions of a method. The query may return more rows, because databases fold case differently.
     async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<Action>> {
         let (plugin, method) = row.permission_key();
         let template =

@@ -17,7 +17,7 @@ use crate::rows::{
 use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
-/// Maximum number of attempts to read consistent rows without snapshots.
+/// Maximum number of attempts to read consistent rows from a database without snapshots.
 const MAX_READS: usize = 10;
 
 const SESSIONS: &str = "SELECT {text nonce}, number, {int ended}, {text log_level},
@@ -125,7 +125,7 @@ impl Store for SqlStore {
             let (before, after) = retry_deadlocks(|| self.name_tools(part)).await?;
             let (first, last) = raised.unwrap_or((before, before));
             if last != before {
-                // The next catalog assigns the other names.
+                // The next catalog assigns the remaining names.
                 return Ok(None);
             }
             raised = Some((first, after));
@@ -149,7 +149,7 @@ impl Store for SqlStore {
             let last = last.entry(*id).or_insert(*at);
             *last = (*at).max(*last);
         }
-        // Each is bound five times.
+        // Each use is bound five times.
         let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
         let uses: Vec<(i64, i64)> = last.into_iter().collect();
         for part in uses.chunks(most) {
@@ -170,7 +170,7 @@ impl Store for SqlStore {
         let look =
             "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
         let found = work.row(look, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
-        // Compared here, since databases compare texts differently.
+        // Compared in this process, because databases compare texts differently.
         if found.as_ref() != Some(old) {
             return Ok(found.as_ref() == Some(new));
         }
@@ -261,7 +261,7 @@ impl Store for SqlStore {
 
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32> {
         let now = retry_deadlocks(|| self.write_lease(server, seconds)).await?;
-        // After the transaction: SQL Server would wait for the rows that other servers write.
+        // Counts after the transaction, because SQL Server would wait for rows that other servers are writing.
         let count = "SELECT COUNT(*) FROM callgate_servers WHERE expires_at > {at}";
         let row = self.rows(count, &[Value::time(now)]).await?.into_iter().next();
         let servers = row.map(|mut row| row.int()).transpose()?.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A registry in a SQL database.
 //!
-//! Statements are templates, which `db/dialect.rs` describes.
+//! Statements are templates, see `db/dialect.rs`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::db::url::DatabaseUrl;
 use crate::festi::attached::Attached;
 use crate::store::Result;
 
-/// Maximum number of rows changed in one transaction, so that other writers do not wait for long.
+/// Maximum number of rows that are changed in one transaction. Other writers then do not wait for long.
 pub(super) const MAX_CHANGED: usize = 500;
 
 /// A registry in a database.
@@ -28,7 +28,7 @@ pub struct SqlStore {
 }
 
 impl SqlStore {
-    /// Opens an existing registry. If `tables` is given, it must match the stored table names.
+    /// Opens an existing registry. If `tables` is given, it must equal the stored table names.
     pub async fn open(
         url: &DatabaseUrl,
         options: &DatabaseOptions,
@@ -40,7 +40,7 @@ impl SqlStore {
         Ok(Self { database: Arc::new(database), tables, festi: None })
     }
 
-    /// Opens a registry, and creates or migrates it. Returns the names of the applied migrations.
+    /// Opens a registry. Creates or migrates it if necessary. Returns the names of the applied migrations.
     pub async fn migrate(
         url: &DatabaseUrl,
         options: &DatabaseOptions,

@@ -6,7 +6,7 @@ use crate::db::dialect::Upsert;
 use crate::db::pool::PoolTransaction;
 use crate::store::Result;
 
-/// A transaction, which is rolled back when dropped.
+/// A transaction. It is rolled back when it is dropped.
 pub(super) struct StoreTransaction<'s> {
     pub(super) store: &'s SqlStore,
     transaction: PoolTransaction,
@@ -34,7 +34,7 @@ impl<'s> StoreTransaction<'s> {
         Ok(self.rows(template, values).await?.into_iter().next())
     }
 
-    /// Returns the number in the first column of the first row, or 0.
+    /// Returns the number in the first column of the first row, or 0 if there is no row.
     pub(super) async fn number(&mut self, template: &str, values: &[Value<'_>]) -> Result<i64> {
         self.row(template, values).await?.map_or(Ok(0), |mut row| Ok(row.int()?))
     }
@@ -47,7 +47,7 @@ impl<'s> StoreTransaction<'s> {
         self.rows(template, values).await.map(drop)
     }
 
-    /// Upserts rows of one table with different keys, at most as many as fit into a statement.
+    /// Upserts rows of one table with different keys. There must not be more than fit into one statement.
     pub(super) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
         let Some(first) = rows.first() else { return Ok(()) };
         if let Some(all) = first.in_one(rows.len(), self.dialect()) {
@@ -73,7 +73,7 @@ impl<'s> StoreTransaction<'s> {
         }
     }
 
-    /// Increments a counter and returns it. Other writers of the counter wait.
+    /// Increments a counter and returns its new value. Other writers of the counter wait.
     pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
         let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
         self.run(raise, &[counter.into()]).await?;

@@ -53,7 +53,7 @@ async fn a_server_that_does_not_encrypt_gets_no_password_unless_the_url_says_so(
         let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
         assert_eq!(kind, DatabaseErrorKind::Untrusted, "{options}");
         let said = "the server does not support encryption, which the URL requires";
-        assert_eq!(text, format!("cannot log in to `{}`: {said}", server.address()));
+        assert_eq!(text, format!("failed to log in to `{}`: {said}", server.address()));
     }
 }
 
@@ -93,14 +93,14 @@ async fn a_server_that_hangs_up_or_says_nothing_is_away() {
     let address = silent.local_addr().unwrap();
     let (kind, text) = refusal(&url(address, ""), &impatient()).await;
     assert_eq!(kind, DatabaseErrorKind::Unavailable);
-    assert_eq!(text, format!("cannot log in to `{address}`: no response in time"));
+    assert_eq!(text, format!("failed to log in to `{address}`: no response in time"));
     // Taken, so that nobody else listens there, and nobody does.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = closed.local_addr().unwrap();
     let (kind, text) = refusal(&url(address, ""), &DatabaseOptions::default()).await;
     assert_eq!(kind, DatabaseErrorKind::Unavailable);
-    assert!(text.starts_with(&format!("cannot connect to `{address}`: ")), "{text}");
+    assert!(text.starts_with(&format!("failed to connect to `{address}`: ")), "{text}");
 }
 
 #[tokio::test]

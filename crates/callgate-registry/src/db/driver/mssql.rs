@@ -1,7 +1,7 @@
 //! Driver for SQL Server.
 //!
-//! Read transactions are plain statements: `READ COMMITTED` would not give them a snapshot, and operations
-//! compare change counters instead. After an error the connection is closed, which rolls its transaction back.
+//! Read transactions are plain statements. `READ COMMITTED` would not give them a snapshot, so operations compare
+//! change counters instead. After an error the connection is closed, which rolls back its transaction.
 
 mod address;
 mod connection;
@@ -29,7 +29,7 @@ const LOCK_MIGRATIONS: &str = "BEGIN TRANSACTION; \
     IF OBJECT_ID(N'callgate_migrations', N'U') IS NOT NULL \
     SELECT version FROM callgate_migrations WITH (TABLOCKX, HOLDLOCK)";
 
-/// Returns a row if readers wait for writers.
+/// Returns a row if readers of the database wait for writers.
 const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
     WHERE name = DB_NAME() AND is_read_committed_snapshot_on = 0";
 
@@ -47,8 +47,8 @@ impl fmt::Debug for SqlServer {
 }
 
 ///
-/// Read-only access must be set for the login: SQL Server's `ApplicationIntent=ReadOnly` does not forbid writes,
-/// and may redirect to another server.
+/// Connects to a server. Read-only access must be configured for the login: SQL Server's `ApplicationIntent=ReadOnly`
+/// does not forbid writes, and may redirect to another server.
 pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
@@ -61,11 +61,11 @@ pub(crate) async fn connect(
             max_size: usize::try_from(options.max_connections).unwrap_or(1).max(1),
             timeouts: Timeouts {
                 wait: Some(options.connect_timeout),
-                // `Connections` has its own time limit.
+                // `Connections` has a time limit of its own.
                 create: None,
                 recycle: Some(options.connect_timeout),
             },
-            // Lets unused connections expire.
+            // With this mode, unused connections can expire.
             queue_mode: QueueMode::Lifo,
         })
         .runtime(Runtime::Tokio1)
@@ -120,7 +120,7 @@ impl Database for SqlServer {
             (Purpose::Read, _) => None,
             (Purpose::Migrate, _) => Some(LOCK_MIGRATIONS.to_owned()),
             (_, None) => Some(BEGIN.to_owned()),
-            // Changes nothing, but locks the counters in the order of the key.
+            // Changes no value, but locks the counters in the order of the key.
             (_, Some(counters)) => Some(format!(
                 "{BEGIN}; UPDATE callgate_revisions SET value = value WHERE name IN ({counters})"
             )),
@@ -136,9 +136,9 @@ impl Database for SqlServer {
 
 /// An open transaction.
 struct Open {
-    /// `None` after the end.
+    /// The connection; `None` after the end of the transaction.
     connection: Option<Object<Connections>>,
-    /// Whether `BEGIN` was sent.
+    /// Whether `BEGIN` has been sent.
     is_begun: bool,
     limit: Duration,
 }
@@ -157,7 +157,7 @@ impl Transaction for Open {
         self.connection()?.rows(sql, values, limit).await
     }
 
-    /// Runs the batches between lines with `GO` one by one, as `sqlcmd` does.
+    /// Runs the batches between lines with `GO` one by one, like `sqlcmd`.
     async fn script(&mut self, sql: &str) -> Result<()> {
         let limit = self.limit;
         for batch in values::batches(sql) {
@@ -176,7 +176,7 @@ impl Transaction for Open {
     }
 }
 
-/// Closing the connection rolls the transaction back.
+/// Closes the connection, which rolls back the transaction.
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(|_| self.is_begun) {

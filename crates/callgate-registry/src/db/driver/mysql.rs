@@ -14,11 +14,11 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 /// Supported query parameters of the URL.
 const PARAMETERS: &[&str] =
     &["ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key", "socket"];
-/// Fixed SQL mode: values that do not fit are errors, and 0 is a valid id.
+/// SQL mode of each connection. Values that do not fit are errors, and 0 is a valid id.
 const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
      NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
 
-/// Vendor of the server: some settings have different names.
+/// Vendor of the server. Some settings have different names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     MySql,
@@ -56,15 +56,15 @@ impl Vendor {
     /// Returns the statements that initialize a connection.
     fn session(self, options: &DatabaseOptions, mode: OpenMode) -> String {
         let limit = self.time_limit(options, Purpose::Write);
-        // Shorter than the statement timeout, so that the error names the lock.
+        // Shorter than the statement timeout, so that the error mentions the lock.
         let lock = (options.statement_timeout * 9 / 10).as_secs().max(1);
         let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_secs();
         let only_read =
             if mode.is_read_only() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
-            // MySQL has no idle timeout for transactions. `wait_timeout` is longer than the pool's idle timeout.
-            // Without caching, table statistics are current.
+            // MySQL has no idle timeout for transactions, so `wait_timeout` is used. It is longer than the idle timeout
+            // of the pool. Without the cache, table statistics are up to date.
             Self::MySql => {
                 "wait_timeout = 60, SESSION information_schema_stats_expiry = 0".to_owned()
             }
@@ -75,7 +75,7 @@ impl Vendor {
         )
     }
 
-    /// Returns the statement that sets the time limit of statements; in MySQL it only applies to reads.
+    /// Returns the statement that sets the time limit of statements. In MySQL, the limit applies only to reads.
     fn time_limit(self, options: &DatabaseOptions, purpose: Purpose) -> String {
         let limit = purpose.limit(options);
         match self {
@@ -122,7 +122,7 @@ impl Database for MySqlServer {
 }
 
 impl MySqlServer {
-    /// Takes a named lock: DDL statements commit, which would release row locks.
+    /// Takes a named lock. Row locks would be released, because DDL statements commit.
     async fn lock_tables(&self, transaction: &mut dyn Transaction) -> Result<()> {
         let sql = "SELECT GET_LOCK(CONCAT('callgate ', MD5(DATABASE())), ?)";
         let write_timeout =

@@ -56,7 +56,7 @@ pub(crate) async fn connect(
 /// Returns the statements that initialize a connection.
 fn session(options: &DatabaseOptions, mode: OpenMode) -> String {
     let limit = options.statement_timeout.as_millis();
-    // Shorter than the statement timeout, so that the error names the lock.
+    // Shorter than the statement timeout, so that the error mentions the lock.
     let lock = (limit * 9 / 10).max(1);
     let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
     let only_read =
@@ -67,7 +67,7 @@ fn session(options: &DatabaseOptions, mode: OpenMode) -> String {
     )
 }
 
-/// Returns the statements that begin a transaction, without the locks on counters.
+/// Returns the statements that begin a transaction. The locks on counters are added separately.
 fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
     let limit = purpose.limit(options).as_millis();
     match purpose {
@@ -107,7 +107,7 @@ impl Database for PostgresServer {
 
 impl_sqlx_driver!(Postgres, |sql| numbered(sql, "$"), JsonText, cell);
 
-/// Text that is bound as `json` unchanged.
+/// Text that is bound unchanged, with the type `json`.
 struct JsonText<'a>(&'a str);
 
 impl Type<Postgres> for JsonText<'_> {

@@ -1,7 +1,7 @@
 //! Listens for notifications of PostgreSQL.
 //!
-//! Uses its own connection, and reconnects with a growing delay. Notifications may be missed meanwhile, so each
-//! new connection counts as a change.
+//! Uses a separate connection, and reconnects with an increasing delay. Notifications may be missed while there is no
+//! connection, so each new connection counts as a change.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use callgate::internal::random_between;
 
-/// Channel of the triggers' notifications.
+/// Channel on which the triggers send notifications.
 const CHANNEL: &str = "callgate";
 /// Idle time after which the connection is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
@@ -24,7 +24,7 @@ pub(super) struct Listener {
     connect: PgConnectOptions,
     timeout: Duration,
     changes: Arc<Notify>,
-    /// Aborted on drop.
+    /// The listening task. It is aborted when the listener is dropped.
     listening: OnceLock<JoinSet<()>>,
 }
 

@@ -20,14 +20,14 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 /// Interval between attempts to switch the journal mode.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Maximum number of rows that are buffered by the reading thread.
+/// Maximum number of rows that the reading thread buffers.
 const ROWS_AHEAD: usize = 1024;
 
-/// Number of open files, including those that tasks still use after they were aborted.
+/// Number of open files, including files that aborted tasks still use.
 static OPEN: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// Waits until all files are closed, for at most `limit`. A process that exits earlier leaves the log of a file beside
-/// it.
+/// Waits until all files are closed, but at most for `limit`. If the process exits earlier, the write-ahead log of a
+/// file is left beside it.
 pub async fn wait_for_closed_files(limit: Duration) {
     let mut count = OPEN.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
@@ -41,7 +41,7 @@ struct SqliteFile {
     file: Option<FileId>,
     /// Maximum time to wait for another writer.
     write_timeout: Duration,
-    /// Taken when the file is dropped.
+    /// Taken out when the file is dropped.
     open: Option<OpenGuard>,
 }
 
@@ -69,8 +69,8 @@ pub(crate) async fn connect(
     let pool = SqlitePoolOptions::new()
         .max_connections(options.max_connections)
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
-        // SQLite itself rolls back, such as if the disk is full. A `ROLLBACK` then fails, and sqlx would count the
-        // transaction as open forever. Such a connection is closed.
+        // SQLite rolls back by itself in some cases, for example if the disk is full. A `ROLLBACK` then fails, and sqlx
+        // would count the transaction as open forever. Such a connection is closed.
         .before_acquire(|connection, _| {
             Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
         })
@@ -82,7 +82,7 @@ pub(crate) async fn connect(
     Ok(Box::new(SqliteFile { pool, path, file, write_timeout, open }))
 }
 
-/// Counts an open file until it is dropped.
+/// Counts a file as open until it is dropped.
 #[derive(Debug)]
 struct OpenGuard;
 
@@ -112,13 +112,13 @@ impl Drop for SqliteFile {
 }
 
 /// Closes the connections one after another. SQLite removes the log when the last connection closes, but not if two
-/// close at the same time.
+/// connections close at the same time.
 async fn close(pool: &SqlitePool) {
     static TURN: Mutex<()> = Mutex::const_new(());
     let _turn = TURN.lock().await;
     let mut last = pool.try_acquire().map(sqlx::pool::PoolConnection::detach);
     if let Some(last) = &mut last {
-        // A connection without a read has not opened the log.
+        // A connection that has not read anything has not opened the log.
         let _ = sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(last).await;
     }
     pool.close().await;
@@ -127,10 +127,10 @@ async fn close(pool: &SqlitePool) {
     }
 }
 
-/// Creates a file that other users cannot read, unless it exists. SQLite gives its log files the same mode.
-/// SQLite itself reports errors.
+/// Creates a file that other users cannot read, unless the file exists. SQLite gives its log files the same mode.
+/// Errors are ignored here, because SQLite reports them.
 fn create_private(path: &Path) {
-    // An existing file is not opened: closing it would release the locks of this process.
+    // An existing file is not opened, because closing it would release the locks of this process.
     if path.exists() {
         return;
     }
@@ -140,8 +140,8 @@ fn create_private(path: &Path) {
     let _ = options.write(true).create(true).truncate(false).open(path);
 }
 
-/// Returns `true` if a database in WAL mode is not open anywhere. SQLite would create the log files and leave
-/// them; nothing can be written meanwhile without them.
+/// Returns `true` if a database in WAL mode is not open in any process. To open it normally, SQLite would create the
+/// log files and leave them. Without these files, no process can write meanwhile.
 fn is_closed_with_wal(path: &Path) -> bool {
     let mut header = [0; 20];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
@@ -163,7 +163,7 @@ impl Database for SqliteFile {
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
         let transaction = match purpose {
             Purpose::Read => self.pool.begin().await?,
-            // A deferred transaction could not write after another writer committed.
+            // A deferred transaction could not write after another writer has committed.
             Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note | Purpose::Migrate => {
                 self.pool.begin_with("BEGIN IMMEDIATE").await?
             }
@@ -171,19 +171,19 @@ impl Database for SqliteFile {
         Ok(Box::new(SqliteTransaction(transaction)))
     }
 
-    /// Switches to a write-ahead log, so that readers and the writer do not block each other. The mode is stored
-    /// in the file.
+    /// Switches to a write-ahead log, so that readers and the writer do not block each other. The mode is stored in the
+    /// file.
     async fn prepare(&self) -> Result<()> {
         use_wal(&mut *self.pool.acquire().await?, self.write_timeout).await
     }
 
-    /// Moves writes from the log to the file, which may be copied without the log.
+    /// Moves writes from the log to the file, so that the file can be copied without the log.
     async fn settle(&self) -> Result<()> {
-        // Does not wait for readers; their pages stay in the log.
+        // Does not wait for readers. Pages that they still use stay in the log.
         self.rows("PRAGMA wal_checkpoint(PASSIVE)", &[]).await.map(drop)
     }
 
-    /// Detects a replaced file, whose changes would not be noticed.
+    /// Fails if the file was replaced, because changes of the new file would not be noticed.
     fn check(&self) -> Result<()> {
         if file_id(&self.path) == self.file {
             return Ok(());
@@ -222,7 +222,7 @@ fn cell(row: &SqliteRow, index: usize, kind: &str) -> Result<Cell> {
     Ok(Cell::from_bytes(row.try_get_unchecked(index)?))
 }
 
-/// SQLite's busy timeout does not apply to this statement.
+/// Switches to a write-ahead log. Retries, because SQLite's busy timeout does not apply to this statement.
 async fn use_wal(connection: &mut SqliteConnection, write_timeout: Duration) -> Result<()> {
     let started = Instant::now();
     loop {
@@ -237,7 +237,7 @@ async fn use_wal(connection: &mut SqliteConnection, write_timeout: Duration) -> 
     }
 }
 
-/// Device and inode.
+/// Device and inode of a file.
 type FileId = (u64, u64);
 
 #[cfg(unix)]

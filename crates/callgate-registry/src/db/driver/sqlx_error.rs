@@ -11,7 +11,7 @@ impl From<sqlx::Error> for DatabaseError {
                 (said.message().to_owned(), DatabaseErrorKind::Duplicate)
             }
             sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
-            // An untrusted certificate is reported as this kind.
+            // sqlx reports an untrusted certificate as this kind.
             sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => {
                 (error.to_string(), DatabaseErrorKind::Untrusted)
             }
@@ -48,7 +48,7 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
         "40001" | "40P01" => DatabaseErrorKind::Deadlock,
         // Lock timeout.
         "55P03" => DatabaseErrorKind::Busy,
-        // Too many connections, shutdown or startup, statement timeout, idle timeout.
+        // Too many connections, shutdown or startup, statement timeout, or idle timeout.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
             DatabaseErrorKind::Unavailable
         }
@@ -67,11 +67,11 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
 #[cfg(feature = "mysql")]
 fn mysql_kind(number: u16) -> DatabaseErrorKind {
     match number {
-        // Changed row, lock timeout.
+        // A row was changed meanwhile, or lock timeout.
         1020 | 1205 => DatabaseErrorKind::Busy,
         // Deadlock.
         1213 => DatabaseErrorKind::Deadlock,
-        // Too many connections, shutdown, killed, network, statement timeout, idle timeout.
+        // Too many connections, shutdown, killed connection, network error, statement timeout, or idle timeout.
         1040
         | 1053
         | 1077
@@ -85,7 +85,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         | 1969
         | 3024
         | 4031 => DatabaseErrorKind::Unavailable,
-        // Login and permissions, including those for triggers with binary logging.
+        // Login and permissions, including the permissions for triggers with binary logging.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1419 | 1698 => {
             DatabaseErrorKind::Denied
         }
@@ -97,7 +97,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
     }
 }
 
-/// Classifies by SQLite's primary code, the low byte.
+/// Classifies by SQLite's primary code, which is the low byte.
 fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     let code = said.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
     match code {

@@ -1,7 +1,7 @@
 //! Connection pool of the drivers for PostgreSQL and MySQL, with time limits and transactions.
 //!
-//! The server enforces a time limit on each statement. A lost connection does not respond at all, so the client
-//! gives up a little later and closes the connection.
+//! The server enforces a time limit on each statement. If the connection is lost, there is no response at all, so the
+//! client gives up a little later and closes the connection.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -18,23 +18,23 @@ use crate::db::database::{Purpose, Row, Transaction, Value};
 use crate::db::driver::sqlx_driver::SqlxDriver;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
 
-/// Time between the server's limit and the client's.
+/// Difference between the time limit of the server and that of the client.
 const GRACE: Duration = Duration::from_secs(1);
 /// Idle timeout of connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit of the ping before a pooled connection is used. A connection that a router dropped does not
-/// respond; it is replaced.
+/// Time limit of the ping before a pooled connection is used. A connection that a router has dropped does not respond
+/// and is replaced.
 const PING_TIMEOUT: Duration = Duration::from_millis(300);
-/// Idle timeout of transactions. The database then releases the locks of a disconnected server.
+/// Idle timeout of transactions. It makes the database release the locks of a server that has disconnected.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Statements around a transaction.
 #[derive(Debug)]
 pub(crate) struct TransactionSql {
     pub(crate) begin: String,
-    /// Appended to `COMMIT` or `ROLLBACK`.
+    /// Text that is appended to `COMMIT` or `ROLLBACK`.
     pub(crate) end: String,
-    /// Whether the connection returns to the pool.
+    /// Whether the connection is returned to the pool afterwards.
     pub(crate) is_kept: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct ServerPool<D: SqlxDriver> {
     pub(super) options: DatabaseOptions,
 }
 
-/// The connect options contain the password.
+/// Omits the connect options, which contain the password.
 impl<D: SqlxDriver> std::fmt::Debug for ServerPool<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerPool").field("options", &self.options).finish_non_exhaustive()
@@ -52,7 +52,7 @@ impl<D: SqlxDriver> std::fmt::Debug for ServerPool<D> {
 }
 
 impl<D: SqlxDriver> ServerPool<D> {
-    /// Creates a pool. Each connection runs `session` first.
+    /// Creates a pool. `session` runs first on each new connection.
     pub(crate) fn new(
         connect: <D::Connection as sqlx::Connection>::Options,
         session: String,
@@ -62,7 +62,7 @@ impl<D: SqlxDriver> ServerPool<D> {
             .max_connections(options.max_connections)
             .acquire_timeout(options.connect_timeout)
             .idle_timeout(IDLE_TIMEOUT)
-            // The pool's own ping has no time limit.
+            // The ping of the pool itself has no time limit.
             .test_before_acquire(false)
             .before_acquire(|connection: &mut D::Connection, _| {
                 Box::pin(async move {
@@ -124,7 +124,7 @@ impl<D: SqlxDriver> ServerPool<D> {
 struct PooledConnection<D: SqlxDriver> {
     connection: PoolConnection<D>,
     limit: Duration,
-    /// Whether no reply is outstanding.
+    /// Whether no reply is outstanding on the connection.
     is_sound: bool,
     is_kept: bool,
 }
@@ -141,7 +141,7 @@ impl<D: SqlxDriver> PooledConnection<D> {
     }
 }
 
-/// A connection with an outstanding reply is closed.
+/// Closes the connection if a reply is outstanding.
 impl<D: SqlxDriver> Drop for PooledConnection<D> {
     fn drop(&mut self) {
         if !self.is_sound || !self.is_kept {
@@ -187,7 +187,7 @@ impl<D: SqlxDriver> Drop for ServerTransaction<D> {
         let rollback = format!("ROLLBACK{}", self.end);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // Closing the connection rolls back too.
+                // If this fails, closing the connection also rolls back.
                 if held.run(&rollback).await.is_err() {
                     held.connection.close_on_drop();
                 }
@@ -211,7 +211,7 @@ async fn limited<T>(
     done
 }
 
-/// Makes the first connection, so that errors are reported immediately.
+/// Opens the first connection, so that errors are reported immediately.
 pub(crate) async fn first<D: SqlxDriver>(
     connect: &<D::Connection as sqlx::Connection>::Options,
     options: &DatabaseOptions,
@@ -224,7 +224,7 @@ pub(crate) async fn first<D: SqlxDriver>(
     })
 }
 
-/// Returns `true` if the server is on another machine and the URL does not define how it is verified.
+/// Returns `true` if the server is on another machine and the URL does not specify how to verify it.
 pub(crate) fn must_verify(url: &Url, (host, socket): (&str, Option<&PathBuf>)) -> bool {
     let is_defined = url.query_pairs().any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"));
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -233,7 +233,7 @@ pub(crate) fn must_verify(url: &Url, (host, socket): (&str, Option<&PathBuf>)) -
     !is_defined && socket.is_none() && !is_loopback
 }
 
-/// Refuses unknown parameters, which may have been meant to protect the connection.
+/// Refuses unknown parameters. The user may have meant them to protect the connection.
 pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError> {
     let unknown = url.query_pairs().find(|(name, _)| !known.contains(&name.as_ref()));
     let Some((name, _)) = unknown else { return Ok(()) };

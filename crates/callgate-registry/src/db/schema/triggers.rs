@@ -6,7 +6,7 @@ use crate::db::database::Dialect;
 /// Counters that are always locked together, in this order.
 const BOTH: &[&str] = &["access", "catalog"];
 
-/// In PostgreSQL, triggers call functions.
+/// Functions that the triggers of PostgreSQL call.
 const POSTGRES: &str = "-- Notifies servers of changes before their next poll.
 CREATE FUNCTION callgate_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -145,7 +145,7 @@ impl Table {
             trigger("i", "INSERT", new, changed.clone()),
             trigger("d", "DELETE", old, changed.clone()),
             trigger("t", "TRUNCATE", "", always.clone()),
-            // A trigger for some columns cannot have a transition table.
+            // In PostgreSQL, a trigger for single columns cannot have a transition table.
             if watched.is_empty() {
                 trigger("u", "UPDATE", new, changed)
             } else {

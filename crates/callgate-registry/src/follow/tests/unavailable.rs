@@ -287,7 +287,7 @@ async fn readiness_tells_while_writes_fail() {
         let degraded = source.degraded().unwrap();
         assert_eq!(
             degraded.reason,
-            "the registry cannot be written: check that it is running and can be reached from here"
+            "the registry cannot be written: check that the database is running and can be reached from this machine"
         );
         assert_eq!(degraded.credentials_accepted_for, None, "it can be read");
         store.set(|rows| rows.mode = Mode::Well);

@@ -12,7 +12,7 @@ use crate::store::{Result, SqlStore, StoreTransaction};
 
 /// Maximum number of values in a statement. SQL Server accepts 2,100.
 const MAX_VALUES: usize = 2_000;
-/// Maximum number of characters of a key in a message.
+/// Maximum number of characters of a key that a message shows.
 const MAX_SHOWN: usize = 80;
 
 /// Tables that are not copied, since they belong to running servers.
@@ -29,7 +29,7 @@ pub(super) struct Content(Vec<TableContent>);
 struct TableContent {
     table: &'static Table,
     rows: Vec<Vec<Cell>>,
-    /// Highest id that the database assigned.
+    /// Highest id that the database has assigned.
     last_given: Option<i64>,
 }
 
@@ -51,7 +51,7 @@ impl Content {
         Ok(Self(all))
     }
 
-    /// Refuses values that the target cannot store. `names` are those of the source's tables.
+    /// Returns an error for values that the target cannot store. `names` are the tables of the source.
     pub(super) fn refuse_unfit(
         &self,
         target: Dialect,
@@ -104,7 +104,7 @@ pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<Tab
     Ok(sums)
 }
 
-/// Reads a table with values in canonical form.
+/// Reads a table and converts its values to the canonical form.
 async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     let columns = table.stored_columns();
     // SQLite's values are read unchanged.
@@ -148,8 +148,8 @@ async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>
     Ok(())
 }
 
-/// Advances an id sequence past the source's ids, which tokens and grants of deleted users may still have.
-/// Inserts and deletes a row, which works in every database.
+/// Advances an id sequence beyond the ids of the source, because tokens and grants of deleted users may still refer to
+/// them. Inserts and deletes a row, which works in every database.
 async fn advance_sequence(work: &mut StoreTransaction<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
     let highest = work.number(&highest, &[]).await?;
@@ -162,7 +162,7 @@ async fn advance_sequence(work: &mut StoreTransaction<'_>, table: &Table, last: 
     work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
 }
 
-/// Returns a valid and unique value of a column.
+/// Returns a value that is valid and unique in a column.
 fn unique_value(kind: Kind) -> Cell {
     match kind {
         Kind::Int => Cell::Int(i64::MIN),
@@ -209,7 +209,7 @@ impl TableChecksum {
     }
 }
 
-/// Distinguishes null from empty, and separates columns.
+/// Returns a hash that distinguishes null from the empty text and separates columns.
 fn hash(row: &[Cell]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for cell in row {

@@ -1,4 +1,4 @@
-//! Server address and login of a URL.
+//! Server address and login in a database URL.
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::{Host, Url};
@@ -7,7 +7,7 @@ use crate::db::error::UrlError;
 
 const DEFAULT_PORT: u16 = 1433;
 
-/// Address of a server, and its login.
+/// Address of a server and the login for it.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) host: String,

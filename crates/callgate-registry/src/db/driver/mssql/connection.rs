@@ -1,4 +1,4 @@
-//! Connections, and their pool.
+//! Connections and their pool.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Row, Value, numbered};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
-/// Connections that were idle for longer are pinged before use.
+/// Idle time after which a connection is pinged before it is used.
 const MAX_IDLE: Duration = Duration::from_secs(5);
-/// Time limit of a ping. A connection that a router dropped does not respond.
+/// Time limit of a ping. A connection that a router has dropped does not respond.
 const PING_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Settings of each connection: those of SQL Server's tools, unlimited text size, no row counts. Errors abort
-/// the transaction.
+/// Settings of each connection: the same as those of SQL Server's tools, an unlimited text size, and no row counts.
+/// Errors abort the transaction.
 const SETTINGS: &str = "SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; \
     SET ARITHABORT ON; SET CONCAT_NULL_YIELDS_NULL ON; SET QUOTED_IDENTIFIER ON; \
     SET TEXTSIZE 2147483647; SET NOCOUNT ON; SET XACT_ABORT ON; \
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
-/// A connection. It is not reused after an error, since part of a reply may still arrive.
+/// A connection. It is not reused after an error, because a part of a reply may still arrive.
 pub(super) struct Connection {
     client: Client<Compat<TcpStream>>,
     is_broken: bool,
@@ -44,10 +44,10 @@ impl Connection {
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
         let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
         let stream = stream.map_err(|error| {
-            let message = format!("cannot connect to `{address}`: {error}");
+            let message = format!("failed to connect to `{address}`: {error}");
             DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
-        // The future is large.
+        // Boxed, because the future is large.
         let client = Box::pin(Client::connect(address.config.clone(), stream.compat_write())).await;
         let client = client.map_err(|error| error::of_login(error, address))?;
         Ok(Self { client, is_broken: false })
@@ -78,7 +78,7 @@ impl Connection {
             let message = "the connection was lost, or was closed after an error";
             return Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message));
         }
-        // Stays set if the future is dropped.
+        // Stays set if the future is dropped before the reply arrives.
         self.is_broken = true;
         let answer = async {
             let stream = match ask {
@@ -108,10 +108,10 @@ impl Connections {
     pub(super) fn new(mut address: Address, options: &DatabaseOptions) -> Self {
         let config = &mut address.config;
         config.application_name("callgate");
-        // The whole connect has a time limit, and so has each statement.
+        // Connecting as a whole has a time limit, and so has each statement.
         config.handshake_timeout(None);
         config.command_timeout(None);
-        // Shorter than the client's limit, so that the server's error message arrives.
+        // Shorter than the client's time limit, so that the server's error message arrives first.
         let for_locks = options.statement_timeout * 4 / 5;
         let settings = format!("{SETTINGS}; SET LOCK_TIMEOUT {}", for_locks.as_millis());
         Self { address, settings, timeout: options.connect_timeout }
@@ -129,7 +129,7 @@ impl Manager for Connections {
             Ok(connection)
         };
         timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
-            let message = format!("cannot log in to `{}`: no response in time", self.address);
+            let message = format!("failed to log in to `{}`: no response in time", self.address);
             Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message))
         })
     }

@@ -5,7 +5,7 @@ use tiberius::error::{Error, TokenError};
 use super::address::Address;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
-/// Converts a login error. A server error of kind `Other` counts as `Denied`.
+/// Converts a login error. A server error of kind `Other` becomes `Denied`.
 pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
     let (said, kind) = match error {
         Error::Server(said) => {
@@ -26,7 +26,7 @@ pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
         }
         error => (error.to_string(), DatabaseErrorKind::Other),
     };
-    DatabaseError::new(kind, format!("cannot log in to `{address}`: {said}"))
+    DatabaseError::new(kind, format!("failed to log in to `{address}`: {said}"))
 }
 
 pub(super) fn of_statement(error: Error) -> DatabaseError {
@@ -40,7 +40,7 @@ pub(super) fn of_statement(error: Error) -> DatabaseError {
     }
 }
 
-/// Removes the driver's advice to programmers.
+/// Removes the driver's advice to programmers from the message.
 fn certificate(said: &str) -> String {
     let said = said.split(" To connect anyway").next().unwrap_or(said);
     said.trim_end_matches('.').to_owned()
@@ -48,24 +48,24 @@ fn certificate(said: &str) -> String {
 
 fn kind(said: &TokenError) -> DatabaseErrorKind {
     match said.code() {
-        // Unique constraint; unique index.
+        // Violation of a unique constraint or of a unique index.
         2627 | 2601 => DatabaseErrorKind::Duplicate,
-        // Lock timeout; another program created the table.
+        // Lock timeout, or another program created the table meanwhile.
         1222 | 2714 => DatabaseErrorKind::Busy,
         // Deadlock.
         1205 => DatabaseErrorKind::Deadlock,
-        // Permissions; login or password; access to the database.
+        // Missing permission, wrong login or password, or no access to the database.
         229 | 230 | 262 | 297 | 300 | 916 | 4060 | 18452 | 18456 | 18470 | 18486..=18488 => {
             DatabaseErrorKind::Denied
         }
         3906 | 3908 => DatabaseErrorKind::ReadOnly,
-        // Files; log.
+        // Data files or log are full.
         1101 | 1105 | 9002 => DatabaseErrorKind::Full,
-        // Server is starting, stopping or failing over.
+        // The server is starting, stopping or failing over.
         596 | 6005 | 17142 | 17188 | 18401 | 40197 | 40501 | 40613 => {
             DatabaseErrorKind::Unavailable
         }
-        // The emulator of the tests has no error number for it.
+        // The emulator that tests use has no error number for a duplicate key.
         50_000 if said.message().contains("Cannot insert duplicate key") => {
             DatabaseErrorKind::Duplicate
         }

@@ -23,7 +23,7 @@ pub(super) fn batches(script: &str) -> Vec<String> {
     batches
 }
 
-/// Binds a value. Times are sent as text, which the dialect casts.
+/// Binds a value. Times are sent as text and cast by the dialect.
 pub(super) fn bind<'a>(query: &mut Query<'a>, value: Value<'a>) {
     match value {
         Value::Int(value) => query.bind(value),
@@ -36,7 +36,8 @@ pub(super) fn bind<'a>(query: &mut Query<'a>, value: Value<'a>) {
 /// Formats a Unix time as `2026-11-16T12:00:00` in UTC.
 fn written(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
-    // Years that begin in March have the leap day at the end; 400 years have 146,097 days.
+    // The calculation uses years that begin in March, so that the leap day is the last day. 400 years have 146,097
+    // days.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
