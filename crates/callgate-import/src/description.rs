@@ -1,4 +1,4 @@
-//! The descriptions of its methods that a running service may offer.
+//! Descriptions of methods that a running service may offer.
 
 use anyhow::Context as _;
 
@@ -8,7 +8,7 @@ use crate::service::{Attempts, Service};
 use crate::source::Source;
 use crate::{drupal, introspect, openrpc};
 
-/// A description of its methods that a service offers.
+/// A description of methods that a service offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Description {
     /// An OpenRPC document.
@@ -20,7 +20,7 @@ pub enum Description {
 }
 
 impl Description {
-    /// Returns its name, and the arguments of `callgate import` that read it.
+    /// Returns the name of the description, and the arguments of `callgate import` that read it.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::OpenRpc(DocumentRequest::Discover) => ("rpc.discover", "openrpc"),
@@ -33,7 +33,7 @@ impl Description {
         }
     }
 
-    /// Returns the problem and the hint for a service that does not have it.
+    /// Returns the problem and the hint for a service that does not have this description.
     fn absence(self) -> (&'static str, &'static str) {
         match self {
             Self::OpenRpc(_) => (
@@ -56,7 +56,7 @@ impl Description {
         }
     }
 
-    /// Reads the description, or returns `None` if the service does not have it.
+    /// Reads the description. Returns `None` if the service does not have it.
     pub async fn read(
         self,
         service: &Service,
@@ -79,7 +79,7 @@ impl Description {
     /// Sets the keys that the upstream's configuration should have.
     async fn add_keys(self, service: &Service, source: &mut Source) -> anyhow::Result<()> {
         source.upstream_keys = match self {
-            // The document may be on another server than the service.
+            // The document may be on a different server than the service.
             Self::OpenRpc(DocumentRequest::Get) => None,
             Self::OpenRpc(DocumentRequest::Discover) | Self::Introspection => Some(Vec::new()),
             Self::Drupal(module) => {
@@ -89,7 +89,7 @@ impl Description {
         Ok(())
     }
 
-    /// Reads the first of several descriptions that a service has.
+    /// Reads the first of these descriptions that the service has.
     pub async fn read_first(
         descriptions: &[Self],
         service: &Service,

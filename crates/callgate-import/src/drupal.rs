@@ -22,14 +22,14 @@ use crate::service::{Attempts, Service};
 use crate::source::{Refusal, Source, UpstreamKeys};
 use crate::text::counted;
 
-/// Path of the JSON-RPC endpoint below the site.
+/// Path of the JSON-RPC endpoint, relative to the path of the site.
 const ENDPOINT: &str = "/jsonrpc";
 const TOOLS: &str = "/mcp/tools/list";
 const METHODS: &str = "/jsonrpc/methods";
-/// The endpoint for all tools of `jsonrpc_mcp` before 1.4. Since 1.4, each tool has its own URL.
+/// Endpoint for all tools in `jsonrpc_mcp` before 1.4. Since 1.4, each tool has its own URL.
 const INVOKE: &str = "/mcp/tools/invoke";
 
-/// Names of the sources. Methods of the first are never replaced by those of the second.
+/// Name of the source with tools. Its methods are never replaced by those of the source with all methods.
 const TOOLS_SOURCE: &str = "Drupal site";
 const DISCOVERY_SOURCE: &str = "Drupal discovery";
 
@@ -38,21 +38,21 @@ const MAX_PAGES: usize = 1_000;
 /// Maximum time for all pages together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// The module of a site whose list is read.
+/// The module whose list is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Module {
     /// The tools of `jsonrpc_mcp`: methods that are marked as tools.
     Mcp,
-    /// All methods of `jsonrpc_discovery`, marked or not.
+    /// All methods of `jsonrpc_discovery`, whether or not they are marked as tools.
     Discovery,
 }
 
-/// Returns the JSON-RPC endpoint of a site, given the URL of either.
+/// Returns the JSON-RPC endpoint of a site. `site` is the URL of the site or of the endpoint.
 pub fn endpoint(site: &Target) -> anyhow::Result<Target> {
     Ok(site.with_path(&format!("{}{ENDPOINT}", site.site_path()))?)
 }
 
-/// Returns the configuration that a site needs, without keys that the upstream has already.
+/// Returns the configuration keys that a site needs, except those that the upstream already has.
 pub(crate) async fn upstream_keys(
     service: &Service,
     module: Module,
@@ -86,9 +86,9 @@ pub async fn set_options(service: &mut Service, module: Module) -> anyhow::Resul
     Ok(())
 }
 
-/// Returns whether each tool of the site has its own URL, or why that is not known.
+/// Returns whether each tool of the site has its own URL, or the reason why this is not known.
 async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>> {
-    // Before 1.4 the path only accepts POST; since then it does not exist.
+    // Before 1.4 this path accepts only POST. Since 1.4 it does not exist.
     Ok(match page(service, INVOKE).await? {
         Err(QueryError::Failed { status: Some(404), .. }) => Ok(true),
         Err(QueryError::Failed { status: Some(405), .. }) => Ok(false),
@@ -103,7 +103,7 @@ async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, Qu
     Ok(service.get(Some(&page)).await)
 }
 
-/// Returns the tools or the methods of all pages; `None` if the site does not have the module.
+/// Returns the tools or the methods of all pages. Returns `None` if the site does not have the module.
 async fn list(
     service: &Service,
     module: Module,
@@ -139,7 +139,7 @@ async fn list(
     }
 }
 
-/// Returns the items of a page and of the pages after it.
+/// Returns the items of a page and of all pages after it.
 async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
     let (mut all, mut next) = (first.items, first.next_cursor);
     let target = service.target();
@@ -174,7 +174,7 @@ struct Page {
 }
 
 impl Page {
-    /// Parses a page. A cursor of another type is an error: the tools after it would look removed.
+    /// Parses a page. A cursor of another type is an error, because the tools on later pages would seem to be removed.
     fn parse(text: &str, module: Module) -> Option<Self> {
         let mut page: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
         if module == Module::Discovery {
@@ -192,7 +192,7 @@ impl Page {
     }
 }
 
-/// Reads the list of a module; `None` if the site does not have it.
+/// Reads the list of a module. Returns `None` if the site does not have the module.
 pub(crate) async fn read(
     service: &Service,
     module: Module,
@@ -220,7 +220,7 @@ pub(crate) async fn read(
         };
         source.add(read.map_err(|reason| {
             let id = tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
-            // A tool that is open to everybody and invalid otherwise stays.
+            // An invalid tool hides the method imported before, unless the tool is open to everybody.
             let hides = !matches!(tools::needs(one), Ok(None));
             Refusal { hides, ..Refusal::new(id, reason) }
         }))?;
@@ -229,7 +229,7 @@ pub(crate) async fn read(
     Ok(Some(source))
 }
 
-/// Refuses all tools that share a name: their restrictions may differ.
+/// Refuses all tools that share a name, because their restrictions may differ.
 fn refuse_duplicates(source: &mut Source) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for method in &source.methods {
@@ -242,7 +242,7 @@ fn refuse_duplicates(source: &mut Source) {
     source.refused.extend(duplicates);
 }
 
-/// Returns a string without surrounding white space, if it is not empty.
+/// Returns a string without surrounding white space, or `None` if it is empty.
 fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
     part.get(key)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }

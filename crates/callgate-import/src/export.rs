@@ -1,13 +1,13 @@
-//! The registry's methods as a manifest or as an OpenRPC document.
+//! Writes the registry's methods as a manifest or as an OpenRPC document.
 
 pub mod manifest;
 pub mod openrpc;
 
-/// A document, and the definitions that it omits.
+/// A document, and the definitions that are missing in it.
 #[derive(Debug)]
 pub struct Exported {
     /// The document.
     pub text: String,
-    /// Methods and classes that cannot be exported, and why.
+    /// Methods and classes that cannot be exported, with the reason.
     pub left_out: Vec<(String, String)>,
 }

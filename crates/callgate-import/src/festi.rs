@@ -16,9 +16,9 @@ use crate::source::{AccessProposal, Proposal, Refusal, RequiredMask, Source};
 /// Which users are imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Users {
-    /// All, with the grants that they have beside their role.
+    /// All users, with the grants that they have in addition to their role.
     All,
-    /// None.
+    /// No users.
     None,
 }
 
@@ -40,7 +40,7 @@ pub async fn read(
             "give the database that the Rpc plugin writes its methods to",
         ));
     }
-    // With the wrong prefix, methods that are protected there would be open here.
+    // With the wrong prefix, methods that are protected in Festi would be open here.
     if let Some(prefix) = &rows.other_prefix {
         return Err(hinted(
             format!("`{shown}` has its actions in `{prefix}section_actions`"),
@@ -79,7 +79,7 @@ fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> anyho
     Ok(source)
 }
 
-/// Returns `true` for a display method: its result is its `Response`, and not the returned value.
+/// Returns `true` for a display method. Its result is its `Response`, not the returned value.
 fn fills_response(row: &MethodRow) -> bool {
     let types = row.params_types.as_deref().map(serde_json::from_str::<Vec<Option<String>>>);
     let first = types.and_then(Result::ok).and_then(|types| types.into_iter().next().flatten());
@@ -116,8 +116,8 @@ fn proposal(
     })
 }
 
-/// Returns the sections on which a caller needs a right to call the method; `None` if neither an action
-/// nor the method's row names a section.
+/// Returns the sections and masks that a caller needs to call the method. Returns `None` if neither an action nor the
+/// method's row names a section.
 fn needs(
     row: &MethodRow,
     by_key: &RequiredSectionsByKey,
@@ -126,8 +126,8 @@ fn needs(
     row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
     let needed = |(ident, mask): (String, String)| {
         let mask = mask.trim().parse().ok().and_then(Mask::required);
-        // A section that does not exist cannot be granted. A section without an action is not checked by
-        // Festi, and closes the method here.
+        // A section that does not exist cannot be granted. A section without an action is not checked by Festi; here it
+        // closes the method.
         let mask = mask.filter(|_| sections.iter().any(|known| known.ident == ident));
         (ident, mask.map_or(RequiredMask::Closed, RequiredMask::Mask))
     };
@@ -157,7 +157,7 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
     access
 }
 
-/// Returns differences from Festi, and what is not imported.
+/// Returns notes about differences from Festi and about data that is not imported.
 fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |count: usize, what: &str| {

@@ -1,6 +1,6 @@
 //! Fuzz targets for untrusted documents, and the invariants that they check.
 //!
-//! `fuzz/` has the binaries; the tests run the same targets over the corpora and over variants of them.
+//! `fuzz/` contains the binaries. The tests run the same targets over the corpora and over variants of them.
 
 use callgate::internal::invisible_characters;
 use callgate_registry::CatalogRows;

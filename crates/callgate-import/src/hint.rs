@@ -1,6 +1,6 @@
 //! Errors with a remedy, which is shown on a separate line.
 
-/// An error and what to do about it.
+/// An error and its remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Hinted {

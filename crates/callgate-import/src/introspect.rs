@@ -1,6 +1,6 @@
-//! Methods that a service lists by `system.listMethods`.
+//! Methods that a service lists with `system.listMethods`.
 //!
-//! `system.methodSignature` and `system.methodHelp` describe them, if the service has these. The convention
+//! If the service has `system.methodSignature` and `system.methodHelp`, these describe the methods. The convention
 //! comes from XML-RPC: parameters are positional and have no names.
 
 mod signature;
@@ -26,7 +26,7 @@ const LIST: &str = "system.listMethods";
 const SIGNATURE: &str = "system.methodSignature";
 const HELP: &str = "system.methodHelp";
 
-/// Methods that describe the other methods, or call them without an access check.
+/// Methods that are never tools: they describe other methods, or call them without an access check.
 const NEVER_TOOLS: [&str; 7] = [
     LIST,
     SIGNATURE,
@@ -37,12 +37,12 @@ const NEVER_TOOLS: [&str; 7] = [
     "system.multicall",
 ];
 
-/// Maximum length of a help text in bytes; the rest is cut off.
+/// Maximum length of a help text, in bytes. The rest is cut off.
 const MAX_HELP: usize = 16 * 1024;
 /// Maximum time for all requests together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// Reads the methods of a service; `None` if it does not list them.
+/// Reads the methods of a service. Returns `None` if the service does not list them.
 pub(crate) async fn read(
     service: &Service,
     upstream: &str,
@@ -120,9 +120,9 @@ async fn describe(
 #[derive(Debug)]
 struct Describer {
     method: &'static str,
-    /// Whether the service lists it. Some services do not list methods of `system.` that they have.
+    /// Whether the service lists this method. Some services have methods of `system.` that they do not list.
     is_listed: bool,
-    /// Whether the service may have it.
+    /// Whether the service may have this method.
     is_offered: bool,
     described: usize,
     refused: usize,
@@ -133,7 +133,7 @@ struct Describer {
 /// A description of a method.
 #[derive(Debug, Default)]
 struct Described {
-    /// `None` if the service has no information about the method.
+    /// The reply; `None` if the service has no information about the method.
     reply: Option<Value>,
     is_refused: bool,
 }
@@ -151,7 +151,7 @@ impl Describer {
         }
     }
 
-    /// Asks for a description. If the service refused the first one, it is not asked for others.
+    /// Requests a description. If the service refused the first request, does not send further ones.
     async fn describe(&mut self, service: &Service, name: &str) -> anyhow::Result<Described> {
         if !self.is_offered {
             return Ok(Described::default());
@@ -186,7 +186,7 @@ impl Describer {
     fn note(&self, what: &str) -> Option<String> {
         (self.refused > 0).then(|| {
             format!(
-                "note: {} of {} was refused: {}; new methods are imported without their {what}, and others keep it",
+                "note: {} of {} was refused: {}; new methods are imported without their {what}, and existing methods keep theirs",
                 self.method,
                 counted(self.refused, "method"),
                 self.refusal

@@ -1,9 +1,9 @@
 //! Imports methods into Callgate's registry from descriptions of other systems, and exports them.
 //!
-//! A source ([`openrpc`], introspection, [`drupal`], [`php`], [`festi`], [`manifest`]) reads a description
-//! into a [`Source`]: methods it proposes and methods it refuses. A [`Plan`] compares that with the registry
-//! and is written in one transaction. Each import stores the values it wrote, so that the next one keeps
-//! what people changed since. [`watch`] repeats imports, and [`export`] writes the registry's methods.
+//! A source ([`openrpc`], introspection, [`drupal`], [`php`], [`festi`], [`manifest`]) reads a description into a
+//! [`Source`], which contains proposed methods and refused methods. A [`Plan`] compares the source with the registry
+//! and is written in one transaction. Each import stores the values that it wrote, so that the next import keeps values
+//! that people changed since then. [`watch`] repeats imports, and [`export`] writes the registry's methods.
 
 mod hint;
 mod limits;

@@ -1,4 +1,4 @@
-//! Limits on what a source may contain. A watching server reads sources that others write.
+//! Limits on the contents of a source. A watching server reads sources that other people write.
 
 use callgate_registry::{MethodRow, TypeRow};
 
@@ -12,17 +12,17 @@ pub(crate) const MAX_METHODS: usize = 10_000;
 pub(crate) const MAX_DEFINITIONS: usize = 1000;
 /// Maximum size of a schema of a method, in bytes.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 1024 * 1024;
-/// Maximum size of all schemas that are copied for a schema of a method, in bytes. It is larger than that
-/// of the schema, because parts of the copies, such as their definitions, are not needed.
+/// Maximum total size of the schemas that are copied for one schema of a method, in bytes. It is larger than the
+/// maximum size of a schema, because parts of the copies, such as their definitions, are not needed.
 pub(crate) const MAX_COPIED_BYTES: usize = 4 * MAX_SCHEMA_BYTES;
 /// Maximum size of a method or a class, in bytes.
 pub(crate) const MAX_METHOD_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum size of all methods and classes of a source, in bytes.
 pub(crate) const MAX_SOURCE_BYTES: usize = 64 * 1024 * 1024;
-/// Size of a method in memory beside its texts, in bytes.
+/// Assumed size of a method in memory in addition to its texts, in bytes.
 const METHOD_OVERHEAD: usize = 1024;
 
-/// Number of bytes that the methods of a source may still have.
+/// Number of bytes that can still be used for methods of a source.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: usize,
@@ -35,7 +35,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Counts a part of the source, or fails if the source is too large.
+    /// Counts a part of the source. Fails if the source is too large.
     pub(crate) fn spend(&mut self, bytes: usize) -> anyhow::Result<()> {
         let left = self.left.checked_sub(bytes.saturating_add(METHOD_OVERHEAD));
         self.left = left.ok_or_else(|| {

@@ -105,7 +105,7 @@ pub(crate) struct Method {
     pub(crate) method: Option<String>,
 }
 
-/// A parameter. Only its schema is used, since the registry parses it.
+/// A parameter. Only the schema of this type is used, because the registry parses parameters.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -174,7 +174,7 @@ impl ManifestSafety {
         Self::Unknown,
     ];
 
-    /// Returns the value of the column.
+    /// Returns the value in the registry's column.
     fn column(self) -> Option<&'static str> {
         match self {
             Self::ReadOnly => Some("read_only"),
@@ -185,7 +185,7 @@ impl ManifestSafety {
         }
     }
 
-    /// Parses a value of the column.
+    /// Parses a value of the registry's column.
     pub(crate) fn of_column(column: Option<&str>) -> Option<Self> {
         Self::ALL.into_iter().find(|safety| safety.column() == column)
     }
@@ -231,7 +231,7 @@ struct ClassField {
     optional: Option<bool>,
 }
 
-/// Refuses a section that is given twice. JSON would use the last mask, which may be lower.
+/// Fails if a section is given twice. A JSON parser would use the last mask, which may be lower.
 fn sections<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<BTreeMap<String, ManifestMask>>, D::Error> {
@@ -271,7 +271,7 @@ fn parse(text: &str) -> anyhow::Result<Manifest> {
     }
 }
 
-/// Reads a manifest as an overlay for the methods of a Festi database. Nothing is guessed.
+/// Reads a manifest as an overlay for the methods of a Festi database. Guesses nothing.
 pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     let manifest = parse(text)?;
     let mut overlay = Overlay::default();
@@ -291,7 +291,7 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     Ok(overlay)
 }
 
-/// Reads a manifest. `upstream` and `name` take precedence over those of the manifest.
+/// Reads a manifest. `upstream` and `name` take precedence over the values in the manifest.
 pub fn read(text: &str, upstream: Option<&str>, name: Option<&str>) -> anyhow::Result<Source> {
     let manifest = parse(text)?;
     let default = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);

@@ -1,7 +1,7 @@
 //! Methods from an OpenRPC document, of any version.
 //!
-//! Nothing outside of the document is read, except files that [`ExternalFile`] names: a method that refers
-//! to anything else is refused.
+//! Nothing outside of the document is read, except files that [`ExternalFile`] names. A method that refers to anything
+//! else is refused.
 
 mod references;
 
@@ -34,11 +34,11 @@ pub struct ReadOptions<'a> {
     pub upstream: &'a str,
     /// Files that external references point to.
     pub external: &'a [ExternalFile],
-    /// Name of the document among those of the upstream; by default its title.
+    /// Name of the document among the documents of the upstream. Defaults to the title of the document.
     pub name: Option<&'a str>,
 }
 
-/// Parses a document in JSON, or in YAML if it does not begin like JSON.
+/// Parses a document as JSON, or as YAML if it does not begin like JSON.
 fn parse(text: &str) -> anyhow::Result<Value> {
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().chars().next() {
@@ -48,7 +48,7 @@ fn parse(text: &str) -> anyhow::Result<Value> {
     }
 }
 
-/// Returns the version of OpenRPC. An unquoted `1.0` in YAML is a number.
+/// Returns the version of OpenRPC. In YAML, an unquoted `1.0` is a number.
 fn version(document: &Value) -> anyhow::Result<String> {
     if let Some(version @ (Value::String(_) | Value::Number(_))) = document.get("openrpc") {
         return Ok(plain(version));
@@ -98,7 +98,7 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     source.notes.extend(unused.into_iter().map(note));
     let reader = Reader { references: References { document: &document } };
     for (number, method) in methods.iter().enumerate() {
-        // The service's own description, of which Callgate makes its own.
+        // This method is the service's own description, which Callgate replaces with one of its own.
         if reader.name(method).as_deref() == Some("rpc.discover") {
             continue;
         }

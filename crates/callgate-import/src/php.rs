@@ -1,8 +1,8 @@
-//! Methods from PHP source: those with an `@rpc` tag or with attributes. No code is run.
+//! Methods from PHP source: those with an `@rpc` tag or with attributes. PHP code is only parsed, never run.
 //!
-//! `syntax` parses each file into declarations, and `symbols` indexes those of all files. `evaluate` and
-//! `types` resolve constants and types. `rpc_tags` and `attributes` read the methods, and `classes` the
-//! properties of the classes that their types name.
+//! `syntax` parses each file into declarations, and `symbols` indexes the declarations of all files. `evaluate` and
+//! `types` resolve constants and types. `rpc_tags` and `attributes` read the methods. `classes` reads the properties of
+//! classes that are used as types.
 
 mod files;
 mod syntax;
@@ -36,15 +36,15 @@ use syntax::Parser;
 /// How a directory of PHP source is read.
 #[derive(Debug, Clone, Default)]
 pub struct PhpOptions {
-    /// Name of the source; by default that of the directory.
+    /// Name of the source. Defaults to the name of the directory.
     pub name: Option<String>,
-    /// Also reads `vendor` and `node_modules`.
+    /// Whether `vendor` and `node_modules` are read, too.
     pub vendor: bool,
-    /// Directories and files to leave out, by name or by path below the directory.
+    /// Directories and files to leave out, by name or by path relative to the directory.
     pub skip: Vec<PathBuf>,
 }
 
-/// Reads the PHP files under a directory, on a blocking thread, since many take seconds.
+/// Reads the PHP files in a directory. Runs on a blocking thread, because many files take seconds.
 pub async fn read(
     directory: &Path,
     upstream: &str,

@@ -1,4 +1,4 @@
-//! A source compared with the registry: the rows to write, and what to report.
+//! Compares a source with the registry. Returns the rows to write and the text to report.
 
 mod access;
 pub(crate) mod columns;
@@ -31,7 +31,8 @@ use written::Written;
 pub use overrides::{ImportedMethod, Override};
 pub use report::{Detail, Line, Report};
 
-/// Number of attempts if others write to the registry at the same time, such as the imports of a server that starts.
+/// Maximum number of attempts if other programs write to the registry at the same time, for example the other imports
+/// of a server that starts.
 const ATTEMPTS: usize = 20;
 
 /// Reports what an import would change.
@@ -69,7 +70,7 @@ pub async fn write(
     Err(StoreError::Conflict.into())
 }
 
-/// Writes which sources have the methods, unless the import would change anything else too.
+/// Writes the notes about which sources have the methods, unless the import would also change anything else.
 pub(crate) async fn write_notes(
     source: &Source,
     store: &Arc<SqlStore>,
@@ -80,14 +81,14 @@ pub(crate) async fn write_notes(
         return Ok(());
     }
     match store.import(&plan.import).await {
-        // The next reading of the source writes them.
+        // If there is a conflict, the next reading of the source writes the notes.
         Ok(()) | Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the methods of a source whose safety is unknown, or a guess that nobody has approved: read-only ones
-/// first, unknown ones last.
+/// Returns the methods of a source whose safety is unknown, or a guess that nobody has approved. Read-only methods come
+/// first, methods with unknown safety last.
 pub async fn review(
     source: &Source,
     store: &Arc<SqlStore>,
@@ -106,7 +107,7 @@ pub async fn review(
 pub struct Guess {
     /// Id of the method.
     pub id: String,
-    /// `read_only` or `destructive`; `None` if it is unknown.
+    /// Guessed safety, `read_only` or `destructive`; `None` if it is unknown.
     pub safety: Option<String>,
     /// First line of the description.
     pub description: String,
@@ -118,14 +119,14 @@ pub struct Plan {
     /// New methods.
     pub added: Vec<Added>,
     changed: Vec<Changed>,
-    /// Methods that the source no longer has: hidden, or deleted if `is_pruned`.
+    /// Methods that the source no longer has. They are hidden, or deleted if `is_pruned` is set.
     removed: Vec<String>,
     is_pruned: bool,
-    /// Values of the registry that stay, and why.
+    /// Values of the registry that are kept, with the reason.
     kept: Vec<Refusal>,
-    /// Methods that are not tools, and why.
+    /// Methods that are not tools, with the reason.
     pub hidden: Vec<Refusal>,
-    /// Methods that are not imported, and why.
+    /// Methods that are not imported, with the reason.
     pub refused: Vec<Refusal>,
     /// Style of the parameters of all methods. It replaces the style in the source.
     params_by: Option<String>,
@@ -133,7 +134,7 @@ pub struct Plan {
     not_selected: usize,
     /// Methods whose safety is unknown or a guess.
     guesses: Vec<Guess>,
-    /// Number of methods whose safety is a guess that was approved before.
+    /// Number of methods whose guessed safety was approved before.
     approved: usize,
     notes: Vec<String>,
     import: Import,
@@ -153,7 +154,7 @@ struct Changed {
     fields: Vec<Difference>,
 }
 
-/// A column, its old and its new value.
+/// A column, its old value and its new value.
 type Difference = (&'static str, Option<String>, Option<String>);
 
 impl Plan {
@@ -202,7 +203,7 @@ impl Plan {
                 continue;
             }
             match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
-                // The id was not in `seen` before.
+                // The id occurs for the first time.
                 first if std::ptr::eq(first, id) => {
                     let proposal = plan.in_style(proposal);
                     let method = plan.merge(source, &proposal, &registry);
@@ -226,20 +227,20 @@ impl Plan {
         plan
     }
 
-    /// Takes the style of the parameters from the options, or else from the last import of the source.
+    /// Sets the style of the parameters from the options, or else from the last import of the source.
     fn set_params_by(&mut self, source: &Source, registry: &Registry<'_>, options: &ImportOptions) {
         self.params_by = match options.params_by {
             Some(SourceParams::Style(style)) => Some(style.as_str().to_owned()),
             Some(SourceParams::Described) => None,
             None => {
-                // Sources of several upstreams can have the same name.
+                // Sources of different upstreams can have the same name.
                 let mut notes = registry.written.values().filter(|note| {
                     note.source == source.name && source.upstreams.contains(&note.upstream)
                 });
                 let style = notes.find_map(|note| Written::parse(note).source_params_by);
                 self.notes.extend(style.as_ref().map(|style| {
                     format!(
-                        "note: parameters are sent as `--params-by {style}` of an earlier import says; \
+                        "note: parameters are sent as `--params-by {style}` of an earlier import specifies; \
                          `--params-by described` undoes it"
                     )
                 }));
@@ -277,7 +278,7 @@ impl Plan {
         if self.is_unchanged() {
             return None;
         }
-        // Without the change counters: others may write unrelated rows meanwhile.
+        // The digest excludes the change counters, because other programs may write unrelated rows meanwhile.
         let access = (&access.sections, &access.roles, &access.users, &access.grants);
         let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}{access:?}"));
         Some(callgate_registry::hex::to_hex(&digest))
@@ -287,7 +288,7 @@ impl Plan {
         self.refused.push(Refusal::new(id, reason));
     }
 
-    /// Returns a proposal with the style of parameters of the whole source.
+    /// Returns a proposal with the style of parameters that applies to the whole source.
     fn in_style<'p>(&self, proposal: &'p Proposal) -> Cow<'p, Proposal> {
         let mut proposal = Cow::Borrowed(proposal);
         if self.params_by.is_some() {
@@ -296,7 +297,7 @@ impl Plan {
         proposal
     }
 
-    /// Merges a proposal with the registry, or reports why it is not imported.
+    /// Merges a proposal with the registry, or records why the method is not imported.
     fn merge(
         &mut self,
         source: &Source,
@@ -353,7 +354,7 @@ impl Plan {
         let note = merged.written.to_row(upstream, id, &source.name);
         if !is_new && merged.changes.is_empty() {
             self.unchanged += 1;
-            // Importing an exported manifest does not make it the source of the methods.
+            // Importing a manifest that was exported before does not make it the source of the methods.
             let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
             if !is_anothers && last != Some(&note) {
                 self.import.changes.push(ImportChange::Note(note));
@@ -387,8 +388,7 @@ impl Plan {
         }
     }
 
-    /// Removes methods that the source no longer has. Methods that the source still has, but that are
-    /// refused now, stay.
+    /// Removes methods that the source no longer has. Keeps methods that the source still has but that are refused now.
     fn remove_missing(
         &mut self,
         source: &Source,
@@ -432,8 +432,8 @@ impl Plan {
         }
     }
 
-    /// Keeps a method that another source of the same kind has written, and still has.
-    /// `stricter` are the sections of this source, if it requires more.
+    /// Keeps a method that another source of the same kind wrote and still has. `stricter` are the sections of this
+    /// source, if it requires more.
     fn keep_of(
         &mut self,
         last: &ImportRow,
@@ -450,8 +450,8 @@ impl Plan {
         if written.also_in.insert(source.name.clone()) {
             self.note(&written, last, &last.source);
         }
-        let hint = "note: a method stays as the source that added it describes it; `--prefix` imports both; if \
-                    this is a new version of that source, import it with `--name` and the earlier title";
+        let hint = "note: such a method is described by the source that added it; `--prefix` imports both methods; if \
+                    this source is a new version of that one, import it with `--name` and the earlier title";
         if !self.notes.iter().any(|note| note == hint) {
             self.notes.push(hint.to_owned());
         }
@@ -466,7 +466,7 @@ impl Plan {
         if let Some(other) = written.also_in.pop_first() {
             let reason = format!("all columns, since {other} has it");
             self.kept.push(Refusal::new(&note.rpc_method, reason));
-            // Was set for all methods of the source that has lost it.
+            // This style was set for all methods of the source that no longer has the method.
             written.source_params_by = None;
             return self.note(&written, note, &other);
         }
@@ -474,7 +474,7 @@ impl Plan {
         if prune {
             self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
         } else if written.is_hidden() || normalized(row).exposed.as_deref() == Some("0") {
-            // Hidden before; if a person has exposed it since, it stays exposed.
+            // The method was hidden before. If a person has exposed it since then, it stays exposed.
             if !was_removed {
                 self.note(&written, note, &note.source);
             }
@@ -489,8 +489,8 @@ impl Plan {
         self.removed.push(row.rpc_method.clone());
     }
 
-    /// Adds classes. If all methods are on one upstream, the classes apply only to its methods, because
-    /// another service may have different classes with the same names.
+    /// Adds classes. If all methods are on one upstream, the classes apply only to its methods, because another service
+    /// may have different classes with the same names.
     fn add_types(&mut self, source: &Source, rows: &CatalogRows, written: &[ImportRow]) {
         let known: HashMap<&str, &TypeRow> =
             rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
@@ -509,7 +509,7 @@ impl Plan {
                 self.import.types.push(row);
             }
         }
-        // The registry does not know which of several sources a class is from.
+        // The registry does not record which of several sources a class comes from.
         let is_another = |note: &ImportRow| {
             note.source != source.name && upstream.is_none_or(|upstream| note.upstream == upstream)
         };
@@ -536,7 +536,7 @@ impl Plan {
     }
 }
 
-/// Returns the sections that a source states, if they require more than those of the registry.
+/// Returns the sections that a source specifies, if they require more than the sections in the registry.
 fn stricter_sections(merged: &Merged) -> Option<String> {
     let (old, new) = (merged.old_needs.as_ref()?, merged.needs.as_ref()?);
     display(new).filter(|_| strictest(old, new) != *old)

@@ -1,14 +1,14 @@
-//! The sections that callers of a method need, as the registry's rows name them.
+//! The sections that callers of a method need, with the names in the registry's rows.
 
 use std::collections::{BTreeMap, HashMap};
 
 use callgate::Mask;
 use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
 
-/// The sections that a method needs, each with its mask as in the rows, or `CLOSED`.
+/// The sections that a method requires, each with the mask in the rows, or `CLOSED`.
 pub type RequiredSections = BTreeMap<String, String>;
 
-/// Mask of a section that the row names and that has no action.
+/// Mask of a section that a row names but that has no action.
 pub(crate) const CLOSED: &str = "closed";
 
 /// The required sections of methods, by the key of their actions.
@@ -29,7 +29,7 @@ impl RequiredSectionsByKey {
         Self(needs)
     }
 
-    /// Returns the required sections that the rows of a registry state.
+    /// Returns the required sections that the rows of a registry define.
     pub fn of_rows(rows: &CatalogRows) -> Self {
         Self::new(&rows.sections, &rows.actions)
     }
@@ -42,7 +42,7 @@ impl RequiredSectionsByKey {
     /// Returns the sections and masks that a method requires.
     pub fn of(&self, row: &MethodRow) -> RequiredSections {
         let mut needs = self.of_key(&row.action_key());
-        // An invalid list closes the method.
+        // If the list is invalid, the method is closed.
         let invalid = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
         for ident in row.section_names().unwrap_or_else(|_| invalid()) {
             needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
@@ -62,7 +62,7 @@ pub fn named_masks(needs: &RequiredSections) -> Vec<String> {
     needs.iter().map(|(ident, mask)| format!("{ident}:{}", name(mask))).collect()
 }
 
-/// Adds a section. If it exists already, the stricter mask applies.
+/// Adds a section. If the section is already required, the stricter mask applies.
 pub(crate) fn tighten(needs: &mut RequiredSections, ident: &str, mask: &str) {
     let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
     if strictness(mask) > strictness(known) {
@@ -70,7 +70,7 @@ pub(crate) fn tighten(needs: &mut RequiredSections, ident: &str, mask: &str) {
     }
 }
 
-/// Returns a number that is higher for a stricter mask.
+/// Returns a number that is higher the stricter the mask is.
 pub(crate) fn strictness(mask: &str) -> i64 {
     let mask = mask.trim().parse().ok().and_then(Mask::required);
     mask.map_or(i64::MAX, Mask::value)

@@ -19,8 +19,8 @@ pub(crate) fn object_schema(properties: Map<String, Value>, required: Vec<Value>
     Value::Object(schema)
 }
 
-/// Replaces empty lists by empty maps where a schema has a map: PHP encodes both as `[]`. Data, such as
-/// `default`, does not change.
+/// Replaces empty lists by empty maps where a schema requires a map, because PHP encodes both as `[]`. Does not change
+/// data, such as `default`.
 pub(crate) fn repair_php(schema: &mut Value) {
     for_each_schema_mut(schema, &mut |members| {
         for (keyword, member) in members {

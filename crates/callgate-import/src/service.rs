@@ -1,4 +1,4 @@
-//! A running service that is asked for a description of its methods.
+//! A running service from which a description of its methods is requested.
 
 mod attempts;
 
@@ -16,7 +16,7 @@ pub(crate) use attempts::{GET_DOCUMENT, is_unknown_method};
 /// Maximum length of a service's message in an error, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// A running service, with the options that its methods are called with.
+/// A running service, with the options for calling its methods.
 #[derive(Debug)]
 pub struct Service {
     forward: Forward,
@@ -36,7 +36,7 @@ impl Service {
         self.options.target()
     }
 
-    /// Returns the options that its methods are called with.
+    /// Returns the options for calling the service's methods.
     pub fn options(&self) -> &ForwardOptions {
         &self.options
     }
@@ -56,19 +56,19 @@ impl Service {
         self.forward.query(method, &params).await
     }
 
-    /// Returns the name of a request for errors.
+    /// Returns the name of a request for error messages.
     pub(crate) fn request_name(&self, method: &str) -> String {
         let post = if self.target().is_websocket() { "" } else { "POST " };
         format!("{post}{method}")
     }
 
-    /// Returns the document at its URL, or at another URL of the same server.
+    /// Returns the document at the service's URL, or at another URL of the same server.
     pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, QueryError> {
         self.forward.get(other).await
     }
 }
 
-/// Returns a service's message in one line.
+/// Returns a message of the service as one line.
 pub(crate) fn shortened_message(text: &str) -> String {
     shortened(text, MAX_MESSAGE)
 }

@@ -1,4 +1,4 @@
-//! What a source proposes, before it is compared with the registry.
+//! The methods and access rules that a source proposes, before they are compared with the registry.
 
 mod safety;
 mod selection;
@@ -23,21 +23,22 @@ pub(crate) use safety::declared as declared_safety;
 /// Options of an import from any source.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Prefix of the ids. The names at the service do not have it.
+    /// Prefix of the ids. The methods' names at the service do not have it.
     pub prefix: String,
-    /// Which methods are imported, by their names in the source.
+    /// Which methods are imported. Patterns apply to the names in the source.
     pub selection: Selection,
-    /// Sections that callers need, for methods without sections in the source.
+    /// Sections that callers need for methods for which the source specifies no sections.
     pub sections: Vec<(String, RequiredMask)>,
-    /// How the parameters of its methods are sent; by default as set for an earlier import of the source.
+    /// How parameters of the source's methods are sent. Defaults to the value that was set for an earlier import of the
+    /// source.
     pub params_by: Option<SourceParams>,
-    /// Drops the output schemas of the source.
+    /// Whether the output schemas of the source are dropped.
     pub no_output_schemas: bool,
-    /// Deletes methods that the source no longer has, instead of hiding them.
+    /// Whether methods that the source no longer has are deleted instead of hidden.
     pub prune: bool,
-    /// Declares the safety of methods where it is a guess.
+    /// Whether guesses of the safety are approved, so that they count as declared.
     pub approves_guesses: bool,
-    /// Names of the upstreams that are configured, if they are known.
+    /// Names of the configured upstreams, if they are known.
     pub upstreams: Option<Vec<String>>,
 }
 
@@ -51,7 +52,7 @@ impl ImportOptions {
         id.strip_prefix(&*self.prefix).unwrap_or(id)
     }
 
-    /// Returns the end of the names of sources that are imported with the prefix.
+    /// Returns the suffix that the prefix adds to the names of sources.
     pub(crate) fn name_suffix(&self) -> String {
         match self.prefix.as_str() {
             "" => String::new(),
@@ -63,7 +64,7 @@ impl ImportOptions {
 /// How the parameters of all methods of a source are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceParams {
-    /// As the source describes each method.
+    /// As the source describes for each method.
     Described,
     /// In this style.
     Style(ParamStyle),
@@ -72,8 +73,8 @@ pub enum SourceParams {
 /// The methods that a source describes.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// Identifies the source: methods that an import from a source of this name wrote, and that it no longer
-    /// has, are removed.
+    /// Identifies the source. If an earlier import from a source with this name wrote a method, and the source no
+    /// longer has the method, the method is removed.
     pub name: String,
     /// The upstreams of its methods.
     pub upstreams: BTreeSet<String>,
@@ -81,26 +82,24 @@ pub struct Source {
     pub methods: Vec<Proposal>,
     /// Methods that cannot be imported.
     pub refused: Vec<Refusal>,
-    /// Classes that the types of methods name.
+    /// Classes that are used as types of methods.
     pub types: Vec<TypeRow>,
-    /// Parts that could not be read. If there are any, no method is removed, because these parts may
-    /// contain it.
+    /// Parts that could not be read. If there are any, no method is removed, because these parts may contain it.
     pub unread: Vec<Refusal>,
     /// Sections, roles, users and grants of the source.
     pub(crate) access: AccessProposal,
-    /// If set, sections of the command line are required in addition to those that the source states.
+    /// Whether sections of the command line are required in addition to those that the source specifies.
     pub(crate) states_access: bool,
-    /// Names of sources that this one replaces: methods that only they have are removed.
+    /// Names of sources that this one replaces. Methods that only those sources have are removed.
     pub(crate) supersedes: &'static [&'static str],
-    /// Prefixes of names of sources whose methods this one does not change, because those sources describe
-    /// more.
+    /// Prefixes of the names of sources whose methods this source does not change, because those sources describe more.
     pub(crate) yields_to: &'static [&'static str],
-    /// Keys that the configuration of the upstream should have; `None` if the source does not know where
-    /// the service is.
+    /// Keys that the configuration of the upstream should have; `None` if the source does not know the URL of the
+    /// service.
     pub upstream_keys: Option<UpstreamKeys>,
     /// Lines for the report.
     pub notes: Vec<String>,
-    /// Size of the methods and classes that may still be added.
+    /// Remaining size of methods and classes that may be added.
     pub(crate) budget: Budget,
 }
 
@@ -111,22 +110,22 @@ impl Source {
     /// Creates a source whose methods are on one upstream.
     pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
         let upstreams = BTreeSet::from([upstream.to_owned()]);
-        // The registry has the name once for each method.
+        // The registry stores the name once for each method, so its length is limited.
         let name = limited(name.into().replace('\0', ""), MAX_NAME);
         Self { name, upstreams, ..Self::default() }
     }
 
-    /// Returns `true` if nothing was found, not even methods that cannot be imported.
+    /// Returns `true` if the source contains no methods, not even methods that cannot be imported.
     pub fn is_empty(&self) -> bool {
         self.methods.is_empty() && self.refused.is_empty() && self.unread.is_empty()
     }
 
-    /// Returns `true` if `--name` sets its name.
+    /// Returns `true` if `--name` sets the name of the source.
     pub(crate) fn can_be_named(&self) -> bool {
         ["OpenRPC", "PHP", "manifest"].contains(&kind(&self.name))
     }
 
-    /// Returns `true` for the name of another source of the same kind, whose methods stay as they are.
+    /// Returns `true` if this is the name of another source of the same kind. Its methods are not changed.
     pub(crate) fn is_another(&self, name: &str) -> bool {
         self.can_be_named() && name != self.name && kind(name) == kind(&self.name)
     }
@@ -136,8 +135,8 @@ impl Source {
         !self.access.users.is_empty()
     }
 
-    /// Adds a method or a refusal. Methods that name no upstream get that of the source. A method that is too
-    /// large is refused. Fails if the source is too large.
+    /// Adds a method or a refusal. A method that names no upstream gets the upstream of the source. A method that is
+    /// too large is refused. Fails if the source is too large.
     pub(crate) fn add(&mut self, method: Result<Proposal, Refusal>) -> anyhow::Result<()> {
         let method = method.and_then(|proposal| self.checked(proposal));
         match method {
@@ -197,7 +196,7 @@ impl Source {
         Ok(())
     }
 
-    /// Applies options to all methods. An invalid output schema is dropped, since the method works without it.
+    /// Applies options to all methods. Drops an invalid output schema, because the method works without it.
     pub fn apply_options(&mut self, options: &ImportOptions) {
         self.note_refused_examples(&options.selection);
         self.name.push_str(&options.name_suffix());
@@ -234,11 +233,11 @@ pub(crate) fn kind(source: &str) -> &str {
     source.split(' ').next().unwrap_or_default()
 }
 
-/// Maximum number of methods in a note.
+/// Maximum number of methods that a note lists.
 const MAX_NOTED: usize = 3;
 
 impl Source {
-    /// Notes the methods whose schema refuses an example of the same source.
+    /// Adds a note about methods whose schema refuses an example in the same source.
     fn note_refused_examples(&mut self, selection: &Selection) {
         let mut refused: Vec<String> = Vec::new();
         for row in self
@@ -274,20 +273,20 @@ impl Source {
 /// A method that a source proposes.
 #[derive(Debug, Clone, Default)]
 pub struct Proposal {
-    /// The row as the source would write it.
+    /// The row that the source proposes.
     pub(crate) row: MethodRow,
-    /// Sections that callers need; `None` if the source does not state them.
+    /// Sections that callers need; `None` if the source does not specify them.
     pub(crate) needs: Option<Vec<(String, RequiredMask)>>,
-    /// If set, `needs` contains the sections of the source and of the command line.
+    /// Whether `needs` contains both the sections of the source and those of the command line.
     pub(crate) has_combined_needs: bool,
-    /// Columns that the source failed to describe. If the method was imported before, these columns stay.
+    /// Columns that the source failed to describe. If the method was imported before, these columns are kept.
     pub(crate) unknown: Vec<&'static str>,
-    /// Why the method is not exposed as a tool.
+    /// Reason why the method is not exposed as a tool.
     pub(crate) hidden: Option<&'static str>,
 }
 
 impl Proposal {
-    /// Creates a proposal. Without `safety`, it is guessed from the id and the description.
+    /// Creates a proposal. If `safety` is `None`, the safety is guessed from the id and the description.
     pub(crate) fn new(mut row: MethodRow, safety: Option<Safety>) -> Self {
         let description = row.description.as_deref().unwrap_or_default();
         let guess =
@@ -299,7 +298,7 @@ impl Proposal {
         Self { row, ..Self::default() }
     }
 
-    /// Sets a prefix before the id. Names that would be equal for another prefix are derived from the id.
+    /// Adds a prefix to the id. Clears the names that would not be unique; they are then derived from the id.
     fn add_prefix(&mut self, prefix: &str) {
         if prefix.is_empty() {
             return;
@@ -311,7 +310,7 @@ impl Proposal {
         (row.tool_name, row.plugin, row.method) = (None, None, None);
     }
 
-    /// Hides the method if there is a reason to.
+    /// Hides the method if `reason` is set.
     pub(crate) fn hide(mut self, reason: Option<&'static str>) -> Self {
         if reason.is_some() {
             self.row.exposed = Some("0".to_owned());
@@ -337,9 +336,9 @@ impl Proposal {
 pub enum RequiredMask {
     /// This mask.
     Mask(Mask),
-    /// Read for read-only methods, write for others.
+    /// Read for read-only methods, write for other methods.
     BySafety,
-    /// No mask is enough.
+    /// No mask is sufficient.
     Closed,
 }
 
@@ -348,25 +347,25 @@ const MAX_NAME: usize = 1024;
 /// Maximum length of the reason in a refusal, in bytes.
 const MAX_REASON: usize = 4096;
 
-/// Shortens a text that is longer than a limit.
+/// Truncates a text that is longer than a limit.
 fn limited(text: String, most: usize) -> String {
     if text.len() > most { shortened(&text, most / 4) } else { text }
 }
 
-/// A part of a source that is not imported, or not as the source has it.
+/// A part of a source that is not imported, or is imported differently.
 #[derive(Debug)]
 pub struct Refusal {
     /// The method's id, or its position in the source.
     pub id: String,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: String,
-    /// If set and the method was imported before, it is hidden, since it may be restricted now.
+    /// If set and the method was imported before, the method is hidden, because it may be restricted now.
     pub(crate) hides: bool,
 }
 
 impl Refusal {
-    /// Creates a refusal that does not hide a method imported before. No registry has an id that is longer
-    /// than the limit.
+    /// Creates a refusal that does not hide a method that was imported before. No registry contains an id that is
+    /// longer than the limit.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
         let (id, reason) = (limited(id.into(), MAX_NAME), limited(reason.into(), MAX_REASON));
         Self { id, reason, hides: false }
@@ -379,7 +378,7 @@ pub(crate) struct AccessProposal {
     pub(crate) sections: Vec<SectionRow>,
     pub(crate) roles: Vec<RoleRow>,
     pub(crate) users: Vec<UserRow>,
-    /// Users and roles have the source's ids.
+    /// Grants. Their users and roles have the ids of the source.
     pub(crate) grants: Vec<ImportGrant>,
 }
 

@@ -15,7 +15,7 @@ pub fn read_file(file: &Path) -> anyhow::Result<String> {
     let cannot = || format!("cannot read `{shown}`");
     let file = std::fs::File::open(file).with_context(cannot)?;
     let mut text = String::new();
-    // A device or a file that grows has another size than it says.
+    // A device, or a file that grows, can be longer than its metadata says.
     file.take(MAX_DOCUMENT_BYTES + 1).read_to_string(&mut text).with_context(cannot)?;
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(hinted(
@@ -31,13 +31,13 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Escapes control characters and invisible characters, so that the text stays on one line, cannot control
-/// the terminal, and hides nothing.
+/// Escapes control characters and invisible characters. The text then stays on one line, cannot control the terminal,
+/// and hides nothing.
 pub fn one_line(text: &str) -> String {
     escape_invisible(text).replace('\r', "\\r").replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// Returns a text in one line, cut after `most` characters.
+/// Returns a text as one line, truncated after `most` characters.
 pub fn shortened(text: &str, most: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(most) {

@@ -1,6 +1,6 @@
-//! Imports that are repeated: by `callgate import … --watch`, and by a server for each `[imports.NAME]`.
+//! Imports that are repeated, by `callgate import … --watch` and by a server for each `[imports.NAME]`.
 //!
-//! If a source cannot be read, or has no methods any more, nothing is changed.
+//! If a source cannot be read, or contains no methods any more, nothing is changed.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,9 +15,9 @@ use crate::plan::{Detail, Report, preview, write, write_notes};
 use crate::source::{ImportOptions, Source};
 use crate::text::one_line;
 
-/// Maximum length of a change that people approve, in bytes.
+/// Maximum length of the text of a change that people can approve, in bytes.
 const MAX_TEXT: usize = 4 << 20;
-/// Maximum length of a change in the log, in bytes.
+/// Maximum length of the text of a change that is logged, in bytes.
 const MAX_LOGGED: usize = 64 << 10;
 
 /// A source of an import that is repeated, as it is now.
@@ -29,11 +29,11 @@ pub struct WatchedSource<'a> {
     pub source: Source,
     /// Options of the import.
     pub options: ImportOptions,
-    /// What happens to a change.
+    /// What to do with a change.
     pub policy: Policy,
 }
 
-/// Calls [`WatchedSource::run`]. The implementation decides in which process, because a source is untrusted
+/// Calls [`WatchedSource::run`]. The implementation decides in which process it runs, because a source is untrusted
 /// input.
 pub type RunImport<'a> =
     Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Option<Change>>> + Send + Sync + 'a>;
@@ -46,7 +46,7 @@ pub struct RepeatedImport<'a> {
     pub run: RunImport<'a>,
     /// Interval between two runs.
     pub every: Duration,
-    /// What happens to a change.
+    /// What to do with a change.
     pub policy: Policy,
 }
 
@@ -60,12 +60,12 @@ impl std::fmt::Debug for RepeatedImport<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// It is written.
+    /// Writes the change.
     #[default]
     Apply,
-    /// It is stored until somebody approves it.
+    /// Stores the change until a person approves it.
     Hold,
-    /// It is reported.
+    /// Only reports the change.
     Show,
 }
 
@@ -74,9 +74,9 @@ pub enum Policy {
 pub struct Change {
     /// Identifies the change.
     pub digest: String,
-    /// The report.
+    /// The report of the change.
     pub text: String,
-    /// Time when it was first seen, in seconds since 1970.
+    /// Time at which the change was first seen, in seconds since 1970.
     pub since: i64,
 }
 
@@ -134,8 +134,8 @@ impl WatchedSource<'_> {
         write(&self.source, store, &self.options, Some(&change.digest)).await.map(drop)
     }
 
-    /// Imports the source once: writes, holds back or only returns the change. Notes need no approval: they
-    /// record which sources have a method, and other imports read them.
+    /// Imports the source once. Depending on the policy, writes the change, stores it for approval, or only returns it.
+    /// Notes need no approval: they record which sources have a method, and other imports read them.
     pub async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
         let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
         let report = self.preview(store, detail).await?;
@@ -144,7 +144,8 @@ impl WatchedSource<'_> {
             write_notes(&self.source, store, &self.options).await?;
         }
         match (self.policy, &change) {
-            // Not only this change: imports that run at the same time may have written a part of it.
+            // Writes the whole difference, not only this change, because imports that run at the same time may have
+            // written a part of it.
             (Policy::Apply, Some(_)) => {
                 write(&self.source, store, &self.options, None).await?;
             }
@@ -217,7 +218,7 @@ fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
     match import.policy {
         Policy::Apply => tracing::info!("import `{name}` wrote these changes:\n{text}"),
         Policy::Hold => {
-            // A change that is not shown completely is not approved from the log.
+            // A change that is not shown completely must not be approved from the log.
             let command = if text == change.text {
                 format!("approve with `{}`", change.approval(name))
             } else {
@@ -229,7 +230,7 @@ fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
     }
 }
 
-/// Returns the beginning of a change, and how much is left out.
+/// Returns the beginning of a change, and the number of bytes that are left out.
 fn shown(text: &str) -> String {
     let (beginning, rest) = text.split_at(text.floor_char_boundary(MAX_LOGGED));
     match rest.len() {
@@ -238,7 +239,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// The changes that wait for approval, in the registry's metadata.
+/// The changes that wait for approval. They are stored in the registry's metadata.
 #[derive(Debug)]
 pub struct Pending<'a>(pub &'a Arc<SqlStore>);
 
@@ -247,14 +248,14 @@ impl Pending<'_> {
         format!("import_pending {name}")
     }
 
-    /// Returns the change of an import that waits.
+    /// Returns the change of an import that waits for approval.
     pub async fn get(&self, name: &str) -> anyhow::Result<Option<Change>> {
         let text = self.0.meta(&Self::key(name)).await?.filter(|text| !text.is_empty());
-        // An unreadable value is ignored: the next reading of the source replaces it.
+        // An invalid value is ignored, because the next reading of the source replaces it.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Stores a change, unless it waits already; `None` removes it.
+    /// Stores a change, unless the same change is already stored. `None` removes the stored change.
     pub async fn set(&self, name: &str, change: Option<&Change>) -> anyhow::Result<()> {
         let known = self.get(name).await?;
         if known.as_ref().map(|known| &known.digest) == change.map(|change| &change.digest) {

@@ -1,6 +1,6 @@
-//! YAML documents as JSON values.
+//! Parses YAML documents into JSON values.
 //!
-//! Plain scalars are those of YAML 1.2: `no` and `2026-01-01` are strings. Merge keys (`<<`) are those of 1.1.
+//! Plain scalars follow YAML 1.2, so that `no` and `2026-01-01` are strings. Merge keys (`<<`) follow YAML 1.1.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 
 use crate::limits::MAX_DOCUMENT_BYTES;
 
-/// Maximum number of nested lists and mappings, as in JSON.
+/// Maximum number of nested lists and mappings. The limit is the same as for JSON.
 const MAX_DEPTH: usize = 128;
 
-/// Parses a document. Aliases are replaced by copies of the values that they refer to, as far as the limit on
-/// the size of a document allows.
+/// Parses a document. Aliases are replaced by copies of the values that they refer to. The copies count against the
+/// maximum size of a document.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Value> {
     let mut loader = Loader {
         open: Vec::new(),
@@ -33,10 +33,10 @@ pub(crate) fn parse(text: &str) -> anyhow::Result<Value> {
 
 #[derive(Debug)]
 struct Loader {
-    /// Lists and mappings that have not ended, each with its anchor.
+    /// Lists and mappings that have not ended yet, each with its anchor.
     open: Vec<(Container, usize)>,
     root: Option<Value>,
-    /// Values by anchor; 0 is no anchor.
+    /// Values by anchor. The number 0 means no anchor.
     anchors: HashMap<usize, Value>,
     /// Number of bytes that may still be copied.
     bytes_left: usize,
@@ -45,7 +45,7 @@ struct Loader {
 #[derive(Debug)]
 enum Container {
     List(Vec<Value>),
-    /// A mapping, and a key whose value follows.
+    /// A mapping, and a key whose value comes next.
     Mapping(Map<String, Value>, Option<String>),
 }
 
@@ -92,7 +92,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Adds a complete value to the container that is open.
+    /// Adds a complete value to the innermost open container.
     fn add(&mut self, value: Value, anchor: usize) -> anyhow::Result<()> {
         if anchor > 0 {
             self.spend(&value)?;
@@ -112,10 +112,10 @@ impl Loader {
         Ok(())
     }
 
-    /// Counts a copy of a value, or fails if the copies are too large.
+    /// Counts a copy of a value. Fails if the copies are too large.
     fn spend(&mut self, value: &Value) -> anyhow::Result<()> {
         let bytes = json_bytes(value, self.bytes_left).with_context(|| {
-            format!("the aliases stand for more than {MAX_DOCUMENT_BYTES} bytes")
+            format!("the copies of aliased values have more than {MAX_DOCUMENT_BYTES} bytes")
         })?;
         self.bytes_left -= bytes;
         Ok(())
@@ -139,7 +139,8 @@ fn key_text(key: Value) -> anyhow::Result<String> {
     }
 }
 
-/// Adds the members of the mappings under `<<`, of which earlier ones and other members take precedence.
+/// Adds the members of the mappings under `<<`. Members of the mapping itself take precedence, then those of earlier
+/// mappings.
 fn merged(mut members: Map<String, Value>) -> anyhow::Result<Map<String, Value>> {
     let mappings = match members.shift_remove("<<") {
         None => return Ok(members),
@@ -242,7 +243,7 @@ mod tests {
         let tower = format!("a: &a {}\nb: &b {}\n", brackets("1"), brackets("*a"));
         for (text, reason) in [
             (&*tower, "line 2: more than 128 nested lists and mappings"),
-            (&*bomb, "the aliases stand for more than 67108864 bytes"),
+            (&*bomb, "the copies of aliased values have more than 67108864 bytes"),
             (&"[".repeat(100_000), "recursion limit exceeded"),
             (&"- ".repeat(200), "line 1: more than 128 nested lists and mappings"),
             ("a: 1\na: 2\n", "line 2: the key `a` occurs twice"),

@@ -218,7 +218,7 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
     let said = dir.import(&all, &[]);
     assert!(
         said.contains(
-            "refused  pet.get: upstream `zoo` has a method of that name; import one of them"
+            "refused  pet.get: upstream `zoo` already has a method with this id; import one of the two"
         ),
         "{said}"
     );

@@ -1,9 +1,9 @@
-//! Requirements of a tool: `annotations.auth` of `jsonrpc_mcp`.
+//! Access requirements of a tool: `annotations.auth` of `jsonrpc_mcp`.
 //!
-//! `level` is `none`, `optional` or `required`; scopes without a level mean `required`. A tool that
-//! requires a login needs read on the built-in section of every user, so that callers without a token
-//! do not see it. Each scope becomes a section: `content:read` is read on `content`, and likewise for
-//! `write` and `execute`; any other scope is a section of that name, with read.
+//! `level` is `none`, `optional` or `required`. Scopes without a level mean `required`. A tool that requires a login
+//! needs read on the built-in section of every user, so that callers without a token do not see it. Each scope becomes
+//! a section: `content:read` becomes read on `content`, and likewise for `write` and `execute`. Any other scope becomes
+//! a section with the name of the scope, with the mask read.
 
 use callgate::Mask;
 use callgate::access::Section;
@@ -14,15 +14,15 @@ use crate::source::RequiredMask;
 /// Maximum number of scopes of one tool.
 const MAX_SCOPES: usize = 100;
 
-/// Keys of `annotations.auth` that do not restrict callers.
+/// Keys of `annotations.auth` that do not restrict access.
 const TEXTS: [&str; 2] = ["description", "label"];
 
-/// Returns the sections that callers need; `None` if every caller may call the tool. An unknown value is an
-/// error, since it may be a restriction.
+/// Returns the sections that callers need, or `None` if every caller may call the tool. An unknown value is an error,
+/// because it may be a restriction.
 pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     let auth = match auth {
         None | Some(Value::Null) => return Ok(None),
-        // An empty map in PHP.
+        // PHP encodes an empty map as a list.
         Some(Value::Array(items)) if items.is_empty() => return Ok(None),
         Some(Value::Object(auth)) => auth,
         Some(_) => return Err("`annotations.auth` is not an object".to_owned()),

@@ -1,4 +1,4 @@
-//! The methods of `jsonrpc_discovery`. Versions of the module differ, and all omit false and empty values.
+//! The methods of `jsonrpc_discovery`. Versions of the module differ. All versions omit false and empty values.
 
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
@@ -21,7 +21,7 @@ pub(super) fn list(reply: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Reads a method. The module does not say whether the method is a tool, so `exposed` stays empty.
+/// Reads a method. The module does not specify whether the method is a tool, so `exposed` stays empty.
 pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     let id = text(method, "id").ok_or("the method has no `id`")?;
     let description = attribute(method, "usage").and_then(Value::as_str).map(str::trim);
@@ -41,12 +41,12 @@ pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     Ok(Proposal::new(row, None))
 }
 
-/// Returns a member of `attributes`, or of the part itself.
+/// Returns a member of `attributes`, or a member of the part itself.
 fn attribute<'v>(part: &'v Value, key: &str) -> Option<&'v Value> {
     part.get("attributes").and_then(|attributes| attributes.get(key)).or_else(|| part.get(key))
 }
 
-/// Returns the style of the parameters and their schema. A list or numeric names are positional.
+/// Returns the style of the parameters and their schema. Parameters in a list or with numeric names are positional.
 fn params(params: Option<&Value>) -> (ParamStyle, Value) {
     let params: Vec<(String, &Value)> = match params {
         Some(Value::Object(named)) => {
@@ -69,7 +69,7 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
         }
         properties.insert(name, schema(param));
     }
-    // Drupal ignores other parameters silently.
+    // The schema refuses unknown parameters, which Drupal would silently ignore.
     let mut schema = object_schema(properties, required);
     repair_php(&mut schema);
     (style, schema)
@@ -84,8 +84,8 @@ fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String 
     own.map(ToOwned::to_owned).or_else(free).unwrap_or_default()
 }
 
-/// Returns the schema of a parameter: the schema of its factory, which is beside the attributes, or else
-/// the declared schema.
+/// Returns the schema of a parameter. This is the schema of its factory, which is beside the attributes. If there is
+/// none, it is the declared schema.
 fn schema(param: &Value) -> Value {
     let made = param.get("schema").filter(|schema| schema.is_object());
     let declared = || attribute(param, "schema").filter(|schema| schema.is_object());
@@ -97,8 +97,8 @@ fn schema(param: &Value) -> Value {
     schema
 }
 
-/// Returns `Positional` if all names are numbers, because Drupal then accepts the parameters as a JSON
-/// array; otherwise `Named`.
+/// Returns `Positional` if all names are numbers, because Drupal then accepts the parameters as a JSON array. Otherwise
+/// returns `Named`.
 fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
     let mut names = names.into_iter().peekable();
     let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,12 +1,12 @@
-//! Input schemas of a site, whose parameters may be numbered.
+//! Input schemas of a site. Their parameters may be numbered.
 
 use callgate::model::ParamStyle;
 use serde_json::{Map, Value, json};
 
 use crate::schema::repair_php;
 
-/// Returns the style of the parameters, and the schema with a name for each of them. PHP encodes parameters
-/// that are numbered from 0 as a list, and `required` then contains their numbers.
+/// Returns the style of the parameters, and a schema with a name for each parameter. PHP encodes parameters that are
+/// numbered from 0 as a list. `required` then contains their numbers.
 pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
     repair_php(&mut schema);
     let Value::Object(root) = &mut schema else { return (ParamStyle::Named, schema) };

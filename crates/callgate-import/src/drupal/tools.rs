@@ -11,11 +11,11 @@ pub(super) fn id(tool: &Value) -> Option<&str> {
     tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 
-/// Returns the sections that callers need. An unknown form is an error.
+/// Returns the sections that callers need. An unknown format is an error.
 pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     match tool.get("annotations") {
         None | Some(Value::Null) => Ok(None),
-        // An empty map in PHP.
+        // PHP encodes an empty map as a list.
         Some(Value::Array(items)) if items.is_empty() => Ok(None),
         Some(Value::Object(annotations)) => auth::needs(annotations.get("auth")),
         Some(_) => Err("`annotations` is not an object".to_owned()),
@@ -34,7 +34,7 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
         tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     annotations.shift_remove("auth");
     let safety = declared_safety(&mut annotations);
-    // The title of a tool has precedence over that of its annotations.
+    // The title of a tool takes precedence over the title in its annotations.
     let title = annotations.shift_remove("title");
     let title = text(tool, "title").or_else(|| title.as_ref().and_then(Value::as_str));
     let row = MethodRow {
@@ -51,7 +51,7 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     Ok(Proposal { needs, ..Proposal::new(row, safety) })
 }
 
-/// Returns a schema of the tool. PHP encodes an empty one as a list.
+/// Returns a schema of the tool. PHP encodes an empty schema as a list.
 fn schema_of(tool: &Value, key: &str) -> Result<Option<Value>, String> {
     match tool.get(key) {
         Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),

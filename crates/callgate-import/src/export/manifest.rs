@@ -1,4 +1,4 @@
-//! The registry as a manifest in JSON, since TOML has no null.
+//! Writes the registry as a manifest in JSON. TOML is not used, because it has no null.
 
 use std::collections::HashSet;
 
@@ -103,7 +103,7 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
     })
 }
 
-/// Parses a column; `None` if it is empty.
+/// Parses a column. Returns `None` if the column is empty.
 fn json<T: DeserializeOwned>(
     column: &'static str,
     text: Option<&str>,
@@ -112,12 +112,12 @@ fn json<T: DeserializeOwned>(
     text.map(serde_json::from_str).transpose().context(column)
 }
 
-/// Parses an object; PHP writes an empty one as an empty list.
+/// Parses an object. PHP writes an empty object as an empty list.
 fn object(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
     json(column, text.map(|text| if text == "[]" { "{}" } else { text }))
 }
 
-/// Parses a schema, which PHP may have written.
+/// Parses a schema. PHP may have written it.
 fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
     let mut schema = object(column, text)?.map_or(Value::Null, Value::Object);
     repair_php(&mut schema);
@@ -127,7 +127,7 @@ fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map
     }
 }
 
-/// Returns the name of a mask; `Closed` if no grant satisfies it.
+/// Returns the name of a mask, or `Closed` if no grant satisfies it.
 fn mask_name(mask: &str) -> ManifestMask {
     match mask.parse().ok().and_then(callgate::Mask::required) {
         Some(callgate::Mask::Execute) => ManifestMask::Execute,

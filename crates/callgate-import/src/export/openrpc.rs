@@ -1,7 +1,7 @@
-//! The registry as an OpenRPC document, for programs that call the upstreams directly.
+//! Writes the registry as an OpenRPC document, for programs that call the upstreams directly.
 //!
-//! It has the parameters' own names and order, and also methods that are not tools. `rpc.discover` returns
-//! another document: the methods that a caller of this server may use.
+//! The document has the parameters' own names and order, and includes methods that are not tools. It differs from the
+//! document of `rpc.discover`, which describes the methods that a caller of this server may use.
 
 use std::collections::HashSet;
 
@@ -90,7 +90,7 @@ impl Tool {
             _ => Map::new(),
         };
         let annotations = object("annotations");
-        // A schema of the row has the parameters' own names.
+        // A schema in the row already has the parameters' own names.
         let input = match own_schema(row.input_schema.as_deref()) {
             Some(Value::Object(own)) => own,
             _ => {
@@ -104,7 +104,7 @@ impl Tool {
     }
 }
 
-/// Parses a schema of the row, which PHP may have written.
+/// Parses a schema in the row. PHP may have written it.
 fn own_schema(text: Option<&str>) -> Option<Value> {
     let mut schema: Value = serde_json::from_str(text?).ok()?;
     repair_php(&mut schema);
@@ -120,7 +120,7 @@ fn is_variadic(row: &MethodRow) -> bool {
     ty.is_some_and(|ty| ty.contains("..."))
 }
 
-/// Marks the last parameter as variadic, which OpenRPC cannot say.
+/// Marks the last parameter as variadic, which OpenRPC itself cannot express.
 fn with_rest(mut schema: Map<String, Value>) -> Map<String, Value> {
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     let last = properties.and_then(|properties| properties.values_mut().last());
@@ -178,7 +178,7 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
     if let Some(title) = &row.title {
         put("x-title", json!(title));
     }
-    // Readers take the hints as declared.
+    // Readers would take these hints for declared ones.
     if matches!(row.safety_or_guess(), (None, _) | (_, true)) {
         tool.annotations.remove("readOnlyHint");
         tool.annotations.remove("destructiveHint");

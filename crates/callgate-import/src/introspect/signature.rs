@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 use crate::schema::object_schema;
 
-/// Maximum number of signatures; beyond it, the reply is ignored.
+/// Maximum number of signatures. A reply with more is ignored.
 const MAX_SIGNATURES: usize = 32;
-/// Maximum number of parameters of a signature; beyond it, the reply is ignored.
+/// Maximum number of parameters of a signature. A reply with more is ignored.
 const MAX_PARAMS: usize = 64;
 
-/// Returns the schema for signatures. A signature is a list of types, of which the first is the type of the
-/// result. Without signatures, any parameters are accepted.
+/// Returns the schema for signatures. A signature is a list of types, and its first type is that of the result. If
+/// there are no signatures, the schema accepts any parameters.
 pub(super) fn input_schema(reply: Option<&Value>) -> Value {
     match reply.and_then(signatures) {
         Some(signatures) => closed(&signatures),
@@ -19,11 +19,11 @@ pub(super) fn input_schema(reply: Option<&Value>) -> Value {
     }
 }
 
-/// Returns the types of the parameters of each signature. Servers that know none reply with a string, null or
+/// Returns the types of the parameters of each signature. Servers that know no signature reply with a string, null or
 /// an empty list.
 fn signatures(reply: &Value) -> Option<Vec<Vec<&str>>> {
     let all = reply.as_array().filter(|all| !all.is_empty())?;
-    // Some servers omit the outer list of a single signature.
+    // If there is a single signature, some servers omit the outer list.
     let all = match all.first() {
         Some(Value::String(_)) => vec![types(all)?],
         _ => all.iter().map(|one| types(one.as_array()?)).collect::<Option<Vec<_>>>()?,
@@ -61,7 +61,7 @@ fn closed(signatures: &[Vec<&str>]) -> Value {
         }
         let form = match forms.as_slice() {
             [one] => one.clone(),
-            // A type that accepts anything includes the others.
+            // A type that accepts any value includes all other types.
             all if all.contains(&json!({})) => json!({}),
             _ => json!({"anyOf": forms}),
         };

@@ -1,7 +1,7 @@
 //! Bundles schemas of a document into one self-contained schema.
 //!
-//! Definitions that they refer to move under `$defs`, then the library inlines them where they are used,
-//! unless they are recursive or large. OpenRPC's schemas are of draft 7 and are rewritten as 2020-12.
+//! Definitions that the schemas refer to move to `$defs`. Then the library inlines them where they are used, unless
+//! they are recursive or large. OpenRPC's schemas use draft 7 and are rewritten for 2020-12.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use super::references::{References, pointer};
 use crate::limits::{MAX_COPIED_BYTES, MAX_DEFINITIONS, MAX_SCHEMA_BYTES};
 
-/// The schemas of one method. All of them pass through [`Bundle::copy`].
+/// The schemas of one method. All of them are copied by [`Bundle::copy`].
 #[derive(Debug)]
 pub(super) struct Bundle<'a> {
     references: References<'a>,
-    /// Keys under `$defs`, by location of the definition.
+    /// Keys in `$defs`, by the location of the definition.
     keys: HashMap<Location, String>,
     used_keys: HashSet<String>,
-    /// Definitions that have a key and are not copied yet, each with the schema around it.
+    /// Definitions that have a key but are not copied yet, each with the schema that contains it.
     waiting: VecDeque<(String, &'a Value, &'a Value)>,
     /// Number of bytes that may still be copied.
     bytes_left: usize,
@@ -39,7 +39,7 @@ impl<'a> Bundle<'a> {
         self.copy(schema, schema)
     }
 
-    /// Returns a schema composed of added ones, with all definitions that they need.
+    /// Returns a schema that is composed of added ones, with all definitions that they need.
     pub(super) fn finish(mut self, mut root: Value) -> anyhow::Result<Value> {
         let mut definitions = Map::new();
         while let Some((key, schema, own_root)) = self.waiting.pop_front() {
@@ -75,7 +75,7 @@ impl<'a> Bundle<'a> {
         members: &mut Map<String, Value>,
         own_root: &'a Value,
     ) -> anyhow::Result<()> {
-        // Definitions are copied where they are referenced; the other keywords are wrong in a copy.
+        // Definitions are copied where they are referenced. The other keywords would be wrong in a copy.
         for keyword in ["$defs", "definitions", "$id", "$schema", "$anchor", "$comment"] {
             members.shift_remove(keyword);
         }
@@ -128,7 +128,7 @@ impl<'a> Bundle<'a> {
         Ok(key)
     }
 
-    /// Returns the last part of a pointer, in characters that need no escape.
+    /// Returns the last part of a pointer, with only characters that need no escaping.
     fn new_key(&mut self, pointer: &str) -> String {
         let last = pointer.rsplit('/').next().unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
@@ -155,7 +155,7 @@ fn boolean_to_object(schema: &mut Value) {
 
 /// Rewrites keywords of older drafts.
 fn modernise(schema: &mut Map<String, Value>) {
-    // A boolean `required` is of draft 3.
+    // A boolean `required` belongs to draft 3.
     if schema.get("required").is_some_and(Value::is_boolean) {
         schema.shift_remove("required");
     }

@@ -1,6 +1,6 @@
 //! Files that external references of a document point to.
 //!
-//! They are embedded into the document, and references to them become references within it.
+//! The files are embedded into the document, and references to them become references within the document.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::references::pointer;
 use crate::text::read_file;
 
-/// The member of the document that contains the files.
+/// Name of the member of the document that contains the files.
 const MEMBER: &str = "x-callgate-references";
 
-/// The name of a file in references, and its path.
+/// The name of a file in references, and the path of the file.
 pub type Reference = (String, PathBuf);
 
 /// Parses `NAME=FILE`.
@@ -23,7 +23,7 @@ pub fn parse_reference(text: &str) -> Result<Reference, String> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok((normalized(name).to_owned(), file.into()))
         }
-        _ => Err("expected such as `./types.json=../types.json`".to_owned()),
+        _ => Err("expected `NAME=FILE`, such as `./types.json=../types.json`".to_owned()),
     }
 }
 
@@ -49,11 +49,11 @@ impl ExternalFile {
     }
 }
 
-/// Embeds files into the document. Returns the names of those that nothing refers to.
+/// Embeds files into the document. Returns the names of files to which nothing refers.
 pub(super) fn embed<'f>(document: &mut Value, files: &'f [ExternalFile]) -> Vec<&'f str> {
     let mut unused: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     redirect(document, files, None, &mut unused);
-    // The examples of a method may be references, unlike those of a schema.
+    // Unlike the examples of a schema, the examples of a method may be references.
     let methods = document.get_mut("methods").and_then(Value::as_array_mut);
     for method in methods.into_iter().flatten() {
         let examples = method.get_mut("examples").and_then(Value::as_array_mut);
@@ -73,7 +73,8 @@ pub(super) fn embed<'f>(document: &mut Value, files: &'f [ExternalFile]) -> Vec<
     unused
 }
 
-/// Rewrites references to files, and those within the file `own`, to references within the document.
+/// Rewrites references to files so that they point into the document. References within the file `own` are rewritten
+/// too.
 fn redirect(
     part: &mut Value,
     files: &[ExternalFile],
@@ -83,7 +84,7 @@ fn redirect(
     for_each_reference_mut(part, &mut |_, reference| {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let file = if name.is_empty() {
-            // A reference that does not resolve in the file is relative to the schema that contains it.
+            // A reference that cannot be resolved in the file is relative to the schema that contains it.
             let is_own = |own: &&ExternalFile| {
                 pointer(reference).is_ok_and(|pointer| own.document.pointer(&pointer).is_some())
             };

@@ -15,18 +15,18 @@ use crate::limits::MAX_METHOD_BYTES;
 use crate::schema::object_schema;
 use crate::source::{Proposal, declared_safety};
 
-/// Maximum number of errors in a method's description.
+/// Maximum number of errors that are listed in a method's description.
 const MAX_ERRORS: usize = 12;
 /// Maximum number of examples of a parameter.
 const MAX_EXAMPLES: usize = 3;
 /// Maximum size of an example, in bytes.
 const MAX_EXAMPLE: usize = 256;
-/// Maximum number of examples of a method that are read.
+/// Maximum number of a method's examples that are read.
 const MAX_PAIRINGS: usize = 32;
 
 struct Param<'a> {
     name: &'a str,
-    /// Position in the method, for errors.
+    /// Position in the method, for error messages.
     position: String,
     descriptor: &'a Value,
     schema: &'a Value,
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok((!is_empty).then_some(schema))
     }
 
-    /// Adds the arguments of the method's examples to schemas that have no examples.
+    /// Adds the arguments in the method's examples to parameter schemas that have no examples.
     fn add_examples(&self, properties: &mut Map<String, Value>, method: &'a Value) {
         let mut found: Map<String, Value> = Map::new();
         for pairing in self.each(method, "examples").take(MAX_PAIRINGS) {
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     fn annotations(&self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
         let own = method.get("x-annotations").and_then(Value::as_object);
         let mut annotations = own.cloned().unwrap_or_default();
-        // Only people turn the check of arguments off.
+        // Only a person may turn off the check of arguments.
         annotations.shift_remove(CHECK_ARGUMENTS);
         let tags: Vec<&str> =
             self.each(method, "tags").filter_map(|tag| text(tag, "name")).collect();
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         Ok(annotations)
     }
 
-    /// Returns the members of a list, without references that cannot be resolved.
+    /// Returns the members of a list, except references that cannot be resolved.
     fn each(&self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
         let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|member| self.references.follow(member).ok())
@@ -240,7 +240,7 @@ fn style(method: &Value) -> anyhow::Result<ParamStyle> {
     }
 }
 
-/// Returns the summary and the description, or one of them if it contains the other.
+/// Returns the summary and the description. If one contains the other, returns only the longer one.
 fn description(part: &Value) -> Option<String> {
     let (summary, description) = (text(part, "summary"), text(part, "description"));
     match (summary.map(str::trim), description.map(str::trim)) {

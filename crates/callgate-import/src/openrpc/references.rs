@@ -17,7 +17,7 @@ impl<'a> References<'a> {
         self.document.pointer(&pointer(reference)?).with_context(|| not_found(reference))
     }
 
-    /// Returns a part of the document, or the part that it refers to.
+    /// Returns a part of the document. If it is a reference, returns the part that it refers to.
     pub(super) fn follow(self, mut part: &'a Value) -> anyhow::Result<&'a Value> {
         for _ in 0..MAX_CHAIN {
             let Some(reference) = reference(part) else { return Ok(part) };
@@ -31,7 +31,7 @@ pub(super) fn reference(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()
 }
 
-/// Returns a reference within the document as a JSON pointer.
+/// Returns the JSON pointer of a reference within the document.
 pub(super) fn pointer(reference: &str) -> anyhow::Result<String> {
     let Some(fragment) = reference.strip_prefix('#') else {
         bail!(

@@ -11,17 +11,17 @@ use crate::service::{Attempts, GET_DOCUMENT, Service};
 pub enum DocumentRequest {
     /// Calls `rpc.discover`.
     Discover,
-    /// GET of the URL. The service itself may be elsewhere.
+    /// Sends GET to the URL. The service itself may be at another URL.
     Get,
 }
 
 impl DocumentRequest {
-    /// Returns the possible requests, the likelier one for a URL first.
+    /// Returns the possible requests. The one that is more likely for the URL comes first.
     pub fn all(target: &Target) -> &'static [Self] {
         let path = target.path().to_ascii_lowercase();
         let is_file = [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end));
         match (target.is_websocket(), is_file) {
-            // Only calls are sent over a WebSocket.
+            // Over a WebSocket, only calls can be sent.
             (true, _) => &[Self::Discover],
             (false, true) => &[Self::Get, Self::Discover],
             (false, false) => &[Self::Discover, Self::Get],
@@ -58,7 +58,7 @@ fn check(text: &str) -> Result<(), &'static str> {
         return Ok(());
     }
     let document = super::parse(text).unwrap_or_default();
-    // The reader explains what an OpenAPI document is.
+    // The reader reports an OpenAPI document with an explanation.
     if super::version(&document).is_ok() || super::is_openapi(&document) {
         return Ok(());
     }

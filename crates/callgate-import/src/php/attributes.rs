@@ -1,5 +1,4 @@
-//! Methods with attributes, as in Drupal: `#[JsonRpcMethod]`, `#[JsonRpcParameterDefinition]` and
-//! `#[McpTool]`.
+//! Methods with attributes, as in Drupal: `#[JsonRpcMethod]`, `#[JsonRpcParameterDefinition]` and `#[McpTool]`.
 
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
@@ -11,7 +10,7 @@ use super::symbols::{Context, Symbols};
 use super::syntax::{Argument, Attribute, Class, Element, Expression, Method, argument, short};
 use crate::source::{Proposal, Refusal};
 
-/// Methods without the attribute are not exposed, as in Drupal's module.
+/// Reason for hiding a method. As in Drupal's module, methods without this attribute are not exposed.
 const NOT_MARKED: &str = "it has no `#[McpTool]`";
 
 /// Returns the methods that attributes of a class or of its functions describe.
@@ -81,7 +80,7 @@ impl MethodReader<'_, '_> {
         Ok(Proposal::new(row, safety).hide(hidden))
     }
 
-    /// Returns the schema of `output` or of a static `outputSchema()`.
+    /// Returns the schema in `output`, or the one that a static `outputSchema()` returns.
     fn output(&mut self, class: &Class, arguments: &[Argument]) -> Option<Value> {
         let own = || class.method("outputSchema")?.result.as_ref();
         let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
@@ -111,7 +110,7 @@ impl MethodReader<'_, '_> {
         Ok(Marker { is_present: true, title, annotations })
     }
 
-    /// Reads `params: ['id' => new JsonRpcParameterDefinition(…)]`. Without keys, they are positional.
+    /// Reads `params: ['id' => new JsonRpcParameterDefinition(…)]`. Parameters without keys are positional.
     fn listed(&mut self, given: &Expression) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
         let Expression::Array(elements) = given else {
             return Err("`params` is not an array literal".to_owned());
@@ -153,12 +152,12 @@ impl MethodReader<'_, '_> {
         ]))
     }
 
-    /// Returns the schema of a parameter, or that of its factory.
+    /// Returns the schema of a parameter, or the schema of its factory.
     fn schema(&mut self, name: &str, arguments: &[Argument]) -> Value {
         let note = if let Some(given) = not_null(argument(arguments, "schema", 1)) {
             match self.value(given) {
                 Some(schema @ Value::Object(_)) => return schema,
-                // An empty object in PHP.
+                // PHP writes an empty object as an empty array.
                 Some(Value::Array(items)) if items.is_empty() => return json!({}),
                 _ => format!("the schema of `{name}` is not constant, so any value is accepted"),
             }
@@ -175,7 +174,7 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// Returns the attributes of a name in any namespace.
+/// Returns the attributes with this name, in any namespace.
 fn find<'a>(
     symbols: &Symbols,
     at: Context<'_>,
@@ -192,7 +191,7 @@ fn not_null(given: Option<&Expression>) -> Option<&Expression> {
     given.filter(|given| **given != Expression::Scalar(Value::Null))
 }
 
-/// Returns the schema of a factory that is in the source, or one of Drupal's module `jsonrpc`.
+/// Returns the schema of a factory that is part of the source, or of a factory in Drupal's module `jsonrpc`.
 fn factory_schema(symbols: &Symbols, factory: &str) -> Option<Value> {
     let class = symbols.class(factory.trim_start_matches('\\'));
     let own = class.and_then(|class| {

@@ -1,4 +1,4 @@
-//! The properties of classes that types name.
+//! The properties of classes that are used as types.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,7 +17,7 @@ const MAX_PARENTS: usize = 64;
 /// Maximum number of classes.
 const MAX_CLASSES: usize = 10_000;
 
-/// Returns the classes that the types of methods name, directly or through other classes.
+/// Returns the classes that are used as types of methods, directly or through other classes.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
     let mut waiting: Vec<String> = reader.types.iter().flat_map(classes_in).collect();
     let mut seen = BTreeSet::new();
@@ -44,8 +44,8 @@ fn classes_in(ty: &TypeExpr) -> Vec<String> {
     names
 }
 
-/// Returns the properties with `JsonProperty`, or else the public properties, or else those of the
-/// constructor. Each has its type and its form in the registry.
+/// Returns the properties with `JsonProperty`. If there are none, returns the public properties, or else those of the
+/// constructor. Each property has its type and its form in the registry.
 fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;
@@ -63,7 +63,7 @@ fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr
         return None;
     }
     let mut seen = HashSet::new();
-    // A property hides the parent's of the same name.
+    // A property hides a property of the parent with the same name.
     chosen.retain(|(name, _)| seen.insert(name.clone()));
     Some(chosen.iter().map(|(name, property)| property.field(reader, name)).collect())
 }
@@ -92,7 +92,7 @@ fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
 }
 
 impl Owned<'_> {
-    /// Returns the name in `#[JsonProperty("id")]`, or the same tag of the doc comment.
+    /// Returns the name in `#[JsonProperty("id")]`, or in the same tag of the doc comment.
     fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
         let attributes = &self.property.attributes;
         let attribute =

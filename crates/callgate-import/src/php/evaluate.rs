@@ -1,4 +1,4 @@
-//! The values of constant expressions.
+//! Computes the values of constant expressions.
 
 use std::cell::Cell;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Number, Value};
 use super::symbols::{Context, Symbols};
 use super::syntax::{Class, Element, Expression, Kind, argument, short};
 
-/// Maximum number of steps for an expression and the constants that it names.
+/// Maximum number of steps to evaluate an expression and the constants that it uses.
 const MAX_STEPS: usize = 100_000;
-/// Maximum depth of an expression and the constants that it names.
+/// Maximum nesting depth of an expression and of the constants that it uses.
 const MAX_DEPTH: usize = 200;
 /// Maximum total size of the strings, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Returns the value of an expression; `None` if it is not constant or exceeds a limit.
+/// Returns the value of an expression, or `None` if it is not constant or exceeds a limit.
 pub(super) fn evaluate(
     symbols: &Symbols,
     at: Context<'_>,
@@ -32,7 +32,7 @@ struct Evaluation<'t> {
     bytes: &'t Cell<usize>,
 }
 
-/// A PHP array, which may be a list or a map.
+/// A PHP array. It may be a list or a map.
 #[derive(Default)]
 struct Pairs {
     members: Map<String, Value>,
@@ -57,7 +57,7 @@ impl Evaluation<'_> {
                 inner.class_constant(class, name, at)
             }
             Expression::Constant { class: None, name } => inner.constant(name, at),
-            // Translated texts are shown untranslated.
+            // For a translated text, the original text is used.
             Expression::Call { is_new, name, arguments } => {
                 let translates = if *is_new { "TranslatableMarkup" } else { "t" };
                 let text =
@@ -108,7 +108,7 @@ impl Evaluation<'_> {
             return Some(Value::String(whole));
         }
         let mut found = self.symbols.class(&whole);
-        // Constants are inherited.
+        // Searches the parents, because constants are inherited.
         for _ in 0..MAX_DEPTH {
             let class = found?;
             if let Some(constant) = class.constants.get(name) {
@@ -122,7 +122,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Returns the value of a case, which is its form in JSON.
+    /// Returns the value of an enum case, which is its form in JSON.
     fn case(self, class: &Class, name: &str) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {
@@ -144,7 +144,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Returns `->value` or `->name` of a case.
+    /// Returns `->value` or `->name` of an enum case.
     fn member(self, class: &str, case: &str, name: &str, at: Context<'_>) -> Option<Value> {
         let class = self.symbols.class(&self.symbols.resolve(at, class))?;
         let is_case = class.cases.iter().any(|(known, _)| known == case);
@@ -204,7 +204,7 @@ impl Pairs {
         self.next = self.next.saturating_add(1);
     }
 
-    /// Inserts a member. A key is an integer or a string; a numeric string is an integer.
+    /// Inserts a member. A key is an integer or a string. As in PHP, a numeric string becomes an integer.
     fn put(&mut self, key: &Value, value: Value) -> Option<()> {
         let key = match key {
             Value::Bool(flag) => i64::from(*flag).to_string(),
@@ -245,7 +245,7 @@ fn unary(operator: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// Converts to a string as PHP does.
+/// Converts a value to a string by the rules of PHP.
 fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! The PHP files under a directory. Symbolic links are not followed.
+//! Finds the PHP files in a directory. Symbolic links are not followed.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -12,13 +12,13 @@ use crate::source::Refusal;
 
 /// Maximum number of files.
 const MAX_FILES: usize = 50_000;
-/// Maximum number of entries of directories, of any kind.
+/// Maximum number of directory entries of any kind.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Maximum depth of directories.
+/// Maximum nesting depth of directories.
 const MAX_DEPTH: usize = 40;
 /// Maximum size of a file, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
-/// Maximum size of all files together, in bytes.
+/// Maximum total size of all files, in bytes.
 const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 
 /// Directories with third-party code.
@@ -26,10 +26,10 @@ const THIRD_PARTY: [&str; 2] = ["vendor", "node_modules"];
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// Paths below the directory, in order.
+    /// Paths relative to the directory, in order.
     pub(super) paths: Vec<PathBuf>,
     pub(super) unread: Vec<Refusal>,
-    /// Number of links.
+    /// Number of symbolic links.
     pub(super) links: usize,
     entries: usize,
     bytes: u64,

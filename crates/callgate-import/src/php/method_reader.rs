@@ -22,7 +22,7 @@ const MAX_NOTES: usize = 40;
 pub(super) struct Reader<'t> {
     pub(super) symbols: &'t Symbols,
     pub(super) notes: Vec<String>,
-    /// Number of notes beyond the limit.
+    /// Number of notes above the limit.
     pub(super) more_notes: usize,
     /// Types of parameters and results.
     pub(super) types: Vec<TypeExpr>,
@@ -50,7 +50,7 @@ pub(super) struct MethodReader<'r, 't> {
     pub(super) at: Context<'r>,
     pub(super) id: &'r str,
     pub(super) line: usize,
-    /// Number of bytes that constants of the method may still have.
+    /// Number of bytes that constants of the method may still use.
     bytes_left: Cell<usize>,
 }
 
@@ -81,8 +81,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         self.reader.note(format!("note: {file}:{line} `{id}`: {note}"));
     }
 
-    /// Returns the value of an expression; `None` if it is not constant, or the constants of the method are
-    /// too large together.
+    /// Returns the value of an expression. Returns `None` if it is not constant, or if the constants of the method
+    /// together are too large.
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
         let value = evaluate(self.reader.symbols, self.at, expression)?;
         let bytes_left = self.bytes_left.get();
@@ -90,7 +90,7 @@ impl<'r, 't> MethodReader<'r, 't> {
         Some(value)
     }
 
-    /// Returns a constant string among arguments.
+    /// Returns an argument that is a constant string.
     pub(super) fn text(&mut self, all: &[Argument], name: &str, position: usize) -> Option<String> {
         match self.value(argument(all, name, position)?) {
             Some(Value::String(text)) => Some(text),
@@ -112,8 +112,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         Ok(ty)
     }
 
-    /// Returns the parameters without a leading `Response`, and whether there is one. If there is, the
-    /// returned value is not the result.
+    /// Returns the parameters without a leading `Response`, and whether there was one. If there was, the returned value
+    /// is not the result.
     pub(super) fn params(&mut self, method: &Method) -> Result<(Vec<Value>, bool), String> {
         let mut tags: Vec<TypedTag> = method.doc.all("param").map(TypedTag::parse).collect();
         let (mut params, mut fills_response) = (Vec::new(), false);
@@ -201,7 +201,7 @@ impl<'r, 't> MethodReader<'r, 't> {
     }
 }
 
-/// Returns an object with the members that have a value.
+/// Returns an object of the members that have a value.
 pub(super) fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Object(members.collect())
@@ -216,7 +216,7 @@ pub(super) fn description(doc: &Docblock) -> String {
     }
 }
 
-/// Takes the tag of a parameter: by its name, or else an unnamed one at its position.
+/// Takes the tag of a parameter. This is the tag with its name, or an unnamed tag at its position.
 fn tag_of(tags: &mut [TypedTag], name: &str, number: usize) -> TypedTag {
     match tags.iter_mut().find(|tag| tag.name.as_deref() == Some(name)) {
         Some(tag) => std::mem::take(tag),

@@ -10,7 +10,7 @@ use super::symbols::Context;
 use super::syntax::{Class, Docblock, Kind, Method, short};
 use crate::source::{Proposal, Refusal, RequiredMask};
 
-/// Maximum number of traits that a class uses, directly or through others.
+/// Maximum number of traits that a class uses, directly or through other traits.
 const MAX_TRAITS: usize = 16;
 
 /// Returns the methods of a class and of its traits.
@@ -63,7 +63,7 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// Returns the sections of `@section` tags. The tags name no masks.
+/// Returns the sections in `@section` tags. These tags specify no masks.
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     if doc.mentions("@section") {
         return Err(
@@ -71,7 +71,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
                 .to_owned(),
         );
     }
-    // Without `@mcpDestructive`, the mask may be lower.
+    // If `@mcpDestructive` were missed, the required mask could be lower.
     for name in ["section", "mcpDestructive"] {
         if let Some(tag) = doc.misspelled(name) {
             return Err(format!(
@@ -95,7 +95,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
     Ok((!sections.is_empty()).then_some(sections))
 }
 
-/// Returns names that are separated by commas. Text that follows without a comma is a description.
+/// Returns names that are separated by commas. Text that follows a name without a comma is a description.
 fn idents(tag: &str) -> Vec<&str> {
     let code = tag.lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut idents = Vec::new();
@@ -110,8 +110,8 @@ fn idents(tag: &str) -> Vec<&str> {
     idents
 }
 
-/// Returns the plugin of a class: `Commits` for `CommitsPlugin` in a directory or a namespace of that
-/// name, and otherwise the name of the class.
+/// Returns the plugin of a class. For `CommitsPlugin` in a directory or a namespace `Commits`, this is `Commits`.
+/// Otherwise it is the name of the class.
 fn plugin(class: &Class) -> String {
     let short = short(&class.name);
     let Some(stem) = short.strip_suffix("Plugin").filter(|stem| !stem.is_empty()) else {

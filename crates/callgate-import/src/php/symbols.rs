@@ -10,13 +10,13 @@ pub(super) struct Symbols {
     pub(super) classes: Vec<Class>,
     /// Constants outside of classes, by full name.
     constants: HashMap<String, (Arc<Scope>, Expression)>,
-    /// Indexes of classes by full name in lower case: PHP ignores the case of class names.
+    /// Indexes of classes by full name in lower case, because PHP ignores the case of class names.
     by_name: HashMap<String, usize>,
     /// Indexes of classes by name without namespace.
     by_short_name: HashMap<String, Vec<usize>>,
 }
 
-/// Location of a name, by which the name is resolved.
+/// Location of a name. Names are resolved relative to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'t> {
     pub(super) scope: &'t Scope,
@@ -57,8 +57,8 @@ impl Symbols {
 
     /// Returns the full name of a class, without a leading backslash.
     ///
-    /// Doc comments often omit the import. A short name that resolves to no class is therefore the only
-    /// class with that short name, if there is exactly one.
+    /// Doc comments often omit the import. If a short name resolves to no class, and exactly one class has this short
+    /// name, the name refers to that class.
     pub(super) fn resolve(&self, at: Context<'_>, written: &str) -> String {
         let name = full_name(at, written);
         if let Some(class) = self.class(&name) {
@@ -73,7 +73,7 @@ impl Symbols {
         }
     }
 
-    /// Returns a constant outside of classes: of the namespace, or else of none.
+    /// Returns a constant outside of classes. Searches the namespace first, then the global namespace.
     pub(super) fn constant(&self, at: Context<'_>, written: &str) -> Option<(&Scope, &Expression)> {
         let found = self.constants.get(&full_name(at, written));
         let (scope, expression) = found.or_else(|| self.constants.get(written))?;

@@ -1,4 +1,4 @@
-//! PHP files parsed into declarations, with names and expressions as they are written.
+//! Parses PHP files into declarations. Names and expressions are kept as they are written.
 
 mod parse;
 
@@ -17,10 +17,10 @@ pub(super) use docblock::{Docblock, TypedTag};
 pub(super) use expression::{Argument, Element, Expression, argument};
 pub(super) use parse::Parser;
 
-/// Parses a file. Returns what it declares, and an error if a declaration cannot be read.
+/// Parses a file. Returns its declarations, and an error if a declaration cannot be parsed.
 ///
-/// The grammar does not cover all of PHP. A declaration with an unknown construct is skipped, unless the
-/// construct is in the body of a function.
+/// The grammar does not cover all of PHP. A declaration with an unknown construct is skipped, unless the construct is
+/// in the body of a function.
 pub(super) fn read(
     parser: &mut Parser,
     text: &str,

@@ -1,4 +1,4 @@
-//! Types of signatures and doc comments, with full names of classes.
+//! Types in signatures and doc comments, with full names of classes.
 
 use callgate::model::{Literal, TypeError, TypeExpr};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const BUILT_IN: &[&str] = &[
     "resource", "scalar", "stdclass", "string", "true", "void",
 ];
 
-/// Parses a type. Enums become their values.
+/// Parses a type. An enum is replaced by its values.
 fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
     let resolve = |name: &str| {
         let name = symbols.resolve(at, name);
@@ -28,8 +28,8 @@ fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, Type
     with_full_names(text, &resolve).parse()
 }
 
-/// Combines the types of a signature and of a doc comment; `mixed` if there is neither. Also returns the
-/// error of a doc comment that is ignored.
+/// Combines the types of a signature and of a doc comment. If there is neither, the result is `mixed`. If the doc
+/// comment is invalid and therefore ignored, also returns its error.
 pub(super) fn read_both(
     symbols: &Symbols,
     at: Context<'_>,
@@ -49,8 +49,8 @@ pub(super) fn read_both(
     })
 }
 
-/// Returns the documented type if it is narrower than the native one. Null is decided by the signature, since
-/// PHP checks it.
+/// Returns the documented type if it is narrower than the native type. The signature decides whether null is allowed,
+/// because PHP checks it.
 fn refined(native: TypeExpr, documented: TypeExpr) -> TypeExpr {
     match (native, documented) {
         (TypeExpr::Nullable(native), TypeExpr::Nullable(documented)) => {
@@ -111,13 +111,13 @@ fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
     let is_whole = class.cases.len() <= MAX_CASES && union.to_string().parse::<TypeExpr>().is_ok();
     Some(match (is_whole, is_text) {
         (true, _) => union,
-        // Too many values to list.
+        // There are too many values to list them.
         (false, true) => TypeExpr::String,
         (false, false) => TypeExpr::INT,
     })
 }
 
-/// Replaces each class in the text of a type by what `resolve` returns.
+/// Replaces each class name in the text of a type by the result of `resolve`.
 fn with_full_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\\' | '-' | '$');
     let mut full = String::with_capacity(text.len());
@@ -140,7 +140,7 @@ fn with_full_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
     full
 }
 
-/// Returns the length up to and including the closing quote.
+/// Returns the length of the text up to and including the closing quote.
 fn quoted_length(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -155,11 +155,11 @@ fn quoted_length(text: &str, quote: char) -> usize {
 }
 
 fn is_built_in(part: &str) -> bool {
-    // Such as `positive-int`.
+    // A type such as `positive-int`.
     part.contains('-') || BUILT_IN.contains(&part.to_ascii_lowercase().as_str())
 }
 
-/// Returns `true` if a colon follows, as after a key of a shape.
+/// Returns `true` if a colon follows, as after a key of an array shape.
 fn is_key(behind: &str) -> bool {
     let behind = behind.trim_start();
     let behind = behind.strip_prefix('?').unwrap_or(behind).trim_start();

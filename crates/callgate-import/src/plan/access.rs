@@ -1,8 +1,7 @@
-//! Sections, roles, users and grants of a source that the registry does not have. Existing ones are not
-//! changed.
+//! Sections, roles, users and grants of a source that the registry does not have. Existing ones are not changed.
 //!
-//! A user or role is identified by its name. Its id in the source is used here only if nothing in the
-//! registry refers to that id: a new user must not inherit the grants and tokens of a deleted one.
+//! A user or role is identified by its name. Its id in the source is used here only if nothing in the registry refers
+//! to that id, because a new user must not inherit the grants and tokens of a deleted user.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -10,7 +9,7 @@ use callgate_registry::{AccessRows, GrantHolder, ImportAccess, ImportGrant, Toke
 
 use crate::source::AccessProposal;
 
-/// Returns what to add, and notes about what is left out.
+/// Returns the rows to add, and notes about rows that are left out.
 pub(super) fn missing(
     proposal: &AccessProposal,
     rows: &AccessRows,
@@ -61,8 +60,8 @@ fn holders(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>) -
     proposal.grants.iter().filter_map(|grant| id(grant.holder)).collect()
 }
 
-/// Returns the grants on sections on which a holder has no grant. Of several grants on one section, returns
-/// the lowest.
+/// Returns the grants on sections on which a holder has no grant yet. If there are several grants on one section,
+/// returns the lowest.
 fn missing_grants(
     proposal: &AccessProposal,
     rows: &AccessRows,
@@ -102,7 +101,7 @@ struct Known<'a> {
     what: &'static str,
     by_name: HashMap<&'a str, i64>,
     by_id: HashMap<i64, &'a str>,
-    /// Ids that other rows refer to. A new user under one of them would inherit those rows.
+    /// Ids that other rows refer to. A new user with such an id would inherit those rows.
     referenced: HashSet<i64>,
 }
 
@@ -128,7 +127,7 @@ impl<'a> Known<'a> {
         for (id, name) in others {
             holders.remove(&id);
             let refusal = if !seen.insert(name) {
-                "the source has another one of this name".to_owned()
+                "the source contains this name twice".to_owned()
             } else if let Some(&here) = self.by_name.get(name) {
                 ids.entry(id).or_insert(here);
                 continue;
@@ -144,7 +143,7 @@ impl<'a> Known<'a> {
             };
             notes.push(format!("note: {what} `{name}` and its grants are not imported: {refusal}"));
         }
-        // A later user with that id would inherit the grants.
+        // A later user with this id would inherit the grants.
         for id in holders {
             notes.push(format!(
                 "note: the grants of {what} {id} are not imported: the source has no {what} with this \

@@ -3,14 +3,14 @@
 use callgate_registry::{MethodColumn, MethodRow};
 use serde_json::Value;
 
-/// Returns the columns in the order of the report. Sections are compared with their masks, and an upstream
-/// never changes.
+/// Returns the columns in the order of the report. Sections are not included, because they are compared with their
+/// masks. The upstream is not included, because it never changes.
 pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(|column| !matches!(column.name, "sections" | "upstream"))
 }
 
-/// Returns the columns that have one meaning together: a schema replaces parameters, and a change of one
-/// column is a change of all. Empty for columns that are independent of others.
+/// Returns the columns that belong together: a schema replaces parameters, and a change of one column counts as a
+/// change of all. Returns an empty list for a column that is independent of others.
 pub(super) fn group(column: &str) -> &'static [&'static str] {
     const GROUPS: [&[&str]; 3] = [
         &["params", "params_types", "defaults", "input_schema"],
@@ -20,12 +20,12 @@ pub(super) fn group(column: &str) -> &'static [&'static str] {
     GROUPS.into_iter().find(|group| group.contains(&column)).unwrap_or_default()
 }
 
-/// Returns `true` for columns with names. A name stays if the source has none.
+/// Returns `true` for columns that contain names. If the source has no name, the existing name is kept.
 pub(super) fn keeps_names(column: &MethodColumn) -> bool {
     matches!(column.name, "tool_name" | "remote_name" | "plugin" | "method")
 }
 
-/// Returns a row whose columns have one form: `None` for white space, JSON without white space.
+/// Returns a row with normalized columns: white space becomes `None`, and JSON contains no white space.
 pub(crate) fn normalized(row: &MethodRow) -> MethodRow {
     let mut row = row.clone();
     for column in columns() {

@@ -1,4 +1,4 @@
-//! A proposed method and the row that the registry has of it, merged.
+//! Merges a proposed method with its row in the registry.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,20 @@ use crate::source::{ImportOptions, Proposal, Source};
 
 /// Indexes of the registry's rows.
 pub(super) struct Registry<'a> {
-    /// By id. Of several rows with one id, the first is the one that is served.
+    /// Rows by id. If several rows have the same id, this is the first one, which is served.
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
-    /// By upstream and id.
+    /// Notes of imports, by upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
     pub(super) needs: RequiredSectionsByKey,
     pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
-    /// Ids, by the id in lower case.
+    /// Ids by their form in lower case.
     in_lower_case: HashMap<String, &'a str>,
     upstreams: Option<&'a [String]>,
 }
 
 impl Merged {
-    /// Declares a guessed safety. The note keeps the guess, so that later imports recognise the approval as a
-    /// change by hand.
+    /// Declares a guessed safety. The note keeps the guess, so that later imports recognise the approval as a manual
+    /// change.
     pub(super) fn approve_guess(&mut self) {
         let declared = self.row.safety_or_guess().0.map(ToOwned::to_owned);
         let guess = std::mem::replace(&mut self.row.safety, declared.clone());
@@ -39,13 +39,13 @@ impl Merged {
 /// A method after an import.
 pub(super) struct Merged {
     pub(super) row: MethodRow,
-    /// Required sections to write; `None` keeps those of the registry.
+    /// Required sections to write; `None` keeps the sections in the registry.
     pub(super) needs: Option<RequiredSections>,
     /// Required sections before the import; `None` for a new method.
     pub(super) old_needs: Option<RequiredSections>,
     pub(super) written: Written,
     pub(super) changes: Vec<Difference>,
-    /// Columns that differ from the source, and why.
+    /// Columns that are kept although they differ from the source, with the reason.
     pub(super) kept: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Registry<'a> {
         self.written.get(&(upstream, id)).copied()
     }
 
-    /// Merges a proposal with the registry's row, or returns why it is refused. `last` is the note of the
+    /// Merges a proposal with the registry's row, or returns the reason why it is refused. `last` is the note of the
     /// last import.
     pub(super) fn merge(
         &self,
@@ -98,11 +98,11 @@ impl<'a> Registry<'a> {
             let is_configured = |names: &[String]| names.iter().any(|name| name == owner);
             return Err(if self.upstreams.is_none_or(is_configured) {
                 format!(
-                    "upstream `{owner}` has a method of that name; import one of them with `--prefix`"
+                    "upstream `{owner}` already has a method with this id; import one of the two with `--prefix`"
                 )
             } else {
                 format!(
-                    "upstream `{owner}`, which is not configured, has a method of that name; \
+                    "upstream `{owner}`, which is not configured, already has a method with this id; \
                      `callgate method remove` removes it"
                 )
             });
@@ -112,7 +112,7 @@ impl<'a> Registry<'a> {
             Some(row) => merge_columns(row, proposal, last.as_ref()),
             None => (new_row(&proposal.row), Vec::new(), Vec::new()),
         };
-        // By the key before the import, which may change it.
+        // Uses the key of the actions before the import, which may change the key.
         let old = old_row.map(|row| self.needs.of(row));
         let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
         if let Some(new) = &needs.new {
@@ -142,13 +142,13 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// Returns an id that differs from this one in case only: both would share their actions.
+    /// Returns an id that differs from this one only in case. Both would share their actions.
     fn differs_in_case(&self, id: &str) -> Option<&'a str> {
         let other = self.in_lower_case.get(&id.to_ascii_lowercase()).copied()?;
         (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
-    /// Checks that no method of another upstream shares the actions but requires other sections.
+    /// Checks that no method of another upstream shares the actions but requires different sections.
     fn check_actions(&self, row: &MethodRow, claimed: &RequiredSections) -> Result<(), String> {
         let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
         let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
@@ -164,12 +164,12 @@ impl<'a> Registry<'a> {
 }
 
 pub(super) fn case_conflict(other: &str) -> String {
-    format!("it differs from `{other}` in case only, and both would share their sections")
+    format!("its id differs from `{other}` only in case, and both would share their sections")
 }
 
 fn new_row(proposed: &MethodRow) -> MethodRow {
     let mut row = proposed.clone();
-    // The key of its actions stays when the upstream changes.
+    // When the upstream changes, the key of the method's actions does not.
     let upstream = row.upstream_name().to_owned();
     row.method.get_or_insert_with(|| row.rpc_method.clone());
     row.plugin.get_or_insert_with(|| upstream.clone());
@@ -177,8 +177,8 @@ fn new_row(proposed: &MethodRow) -> MethodRow {
     row
 }
 
-/// Returns a row with the columns that a source proposes, the differences, and the columns that people have
-/// changed, which stay.
+/// Returns a row with the columns that a source proposes, the differences, and the columns that are kept because people
+/// changed them.
 fn merge_columns(
     row: &MethodRow,
     proposal: &Proposal,
@@ -206,8 +206,8 @@ fn merge_columns(
     (row, changes, by_hand)
 }
 
-/// Returns `true` if a person has changed a column since the last import. Of values that no import wrote,
-/// parameters and results count as unchanged, and all others as set by hand.
+/// Returns `true` if a person has changed a column since the last import. If no import has recorded a value, parameters
+/// and results count as unchanged, and all other columns as changed by a person.
 pub(super) fn is_by_hand(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
     let value =
         |name: &str| columns().find(|it| it.name == name).and_then(|it| it.get(row).as_deref());

@@ -1,4 +1,4 @@
-//! Columns that people changed since the last import.
+//! Columns that people have changed since the last import.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const MAX_SHOWN: usize = 160;
 pub struct Override {
     /// Name of the column.
     pub column: &'static str,
-    /// The value.
+    /// The current value.
     pub value: Option<String>,
     /// The value that the last import proposed.
     pub source: Option<String>,
@@ -39,7 +39,7 @@ impl fmt::Display for Override {
     }
 }
 
-/// A method as the last import proposed it.
+/// The values that the last import of a method proposed.
 #[derive(Debug)]
 pub struct ImportedMethod {
     source: String,
@@ -47,7 +47,7 @@ pub struct ImportedMethod {
 }
 
 impl ImportedMethod {
-    /// Reads what the last import of a method proposed; `None` if no import wrote it.
+    /// Reads the values that the last import of a method proposed. Returns `None` if no import wrote the method.
     pub async fn read(store: &Arc<SqlStore>, row: &MethodRow) -> anyhow::Result<Option<Self>> {
         let notes = store.imports_of(&row.rpc_method).await?;
         let note = notes.into_iter().find(|note| note.upstream == row.upstream_name());
@@ -74,7 +74,7 @@ impl ImportedMethod {
         overrides
     }
 
-    /// Undoes an override of a row. Returns the required sections to write if the column is `sections`.
+    /// Undoes an override of a row. If the column is `sections`, returns the required sections to write.
     pub fn reset(
         &self,
         row: &mut MethodRow,

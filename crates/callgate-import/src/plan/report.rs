@@ -1,4 +1,4 @@
-//! What an import did, or would do, as lines of text.
+//! Reports the changes of an import, or of a preview, as lines of text.
 
 use std::fmt::{Display, Write as _};
 
@@ -24,7 +24,8 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// Maximum number of lines of each side of a difference, and of characters of a line.
+    /// Returns the maximum number of lines on each side of a difference, and the maximum number of characters in a
+    /// line.
     fn limits(self) -> (usize, usize) {
         if self == Self::Full { (usize::MAX, usize::MAX) } else { (24, 160) }
     }
@@ -35,9 +36,9 @@ impl Detail {
 pub struct Report {
     /// The lines in order.
     pub lines: Vec<Line>,
-    /// Identifies the change; `None` if nothing changes.
+    /// Digest that identifies the change; `None` if nothing changes.
     pub digest: Option<String>,
-    /// If set, only the notes for later imports change.
+    /// Whether only the notes for later imports change.
     pub(crate) has_only_notes: bool,
 }
 
@@ -115,7 +116,7 @@ impl Report {
         self.data(format_args!("{what:<8} {id}: {reason}"));
     }
 
-    /// Reports the origin of the methods, and changes of who can call them.
+    /// Reports the origin of the methods, and changes of the access to them.
     fn begin(source: &Source, plan: &Plan) -> Self {
         let (digest, has_only_notes) = (plan.digest(), plan.has_only_notes());
         let mut report = Self { digest, has_only_notes, ..Self::default() };
@@ -131,7 +132,7 @@ impl Report {
                     ("sections", old, new) => {
                         let [new, old] = [new, old].map(|needs| needs.unwrap_or("no section"));
                         report.note(format_args!(
-                            "note: `{id}` needs {new} now, and needed {old} before"
+                            "note: `{id}` now requires {new}; before, it required {old}"
                         ));
                     }
                     ("exposed", Some("0"), _) => {
@@ -222,7 +223,7 @@ impl Report {
             self.data(format_args!("+ user {}", row.login));
         }
         for ImportGrant { holder, section, value } in grants {
-            // New holders are shown by name, existing ones by id.
+            // New holders are shown by name, existing holders by id.
             let (what, id, name) = match holder {
                 GrantHolder::User(id) => {
                     ("user", id, users.iter().find(|row| row.id == *id).map(|row| &row.login))
@@ -236,7 +237,7 @@ impl Report {
         }
     }
 
-    /// Reports what is not imported, or not as the source has it.
+    /// Reports methods that are not imported, or that differ from the source.
     fn findings(&mut self, source: &Source, plan: &Plan) {
         let findings = [
             ("skipped", &source.unread),
@@ -303,7 +304,7 @@ fn params(schema: Option<&str>, params: Option<&str>) -> String {
     names.join(", ")
 }
 
-/// Returns `true` if a parameter given as an object is optional. A signature has its own mark.
+/// Returns `true` if a parameter that is written as an object is optional. A signature has its own notation for this.
 fn is_optional(entry: &Value) -> bool {
     entry.get("optional") == Some(&Value::Bool(true)) || entry.get("default").is_some()
 }
@@ -317,7 +318,7 @@ fn lines(value: Option<&str>) -> Vec<String> {
     pretty.as_deref().unwrap_or(text).lines().map(ToOwned::to_owned).collect()
 }
 
-/// Returns the lines between the common beginning and the common end.
+/// Returns the lines that remain without the common beginning and the common end.
 fn without_common<'a>(old: &'a [String], new: &'a [String]) -> (&'a [String], &'a [String]) {
     let common = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old, new) = (old.get(common..).unwrap_or_default(), new.get(common..).unwrap_or_default());

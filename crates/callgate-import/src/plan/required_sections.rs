@@ -1,4 +1,4 @@
-//! The sections that a method needs after an import: those of the source, of the registry and of earlier
+//! The sections that a method requires after an import. They are merged from the source, the registry and earlier
 //! imports.
 
 use callgate::Mask;
@@ -10,23 +10,23 @@ use super::written::Written;
 use crate::required_sections::{CLOSED, RequiredSections, named_masks, strictness, tighten};
 use crate::source::{Proposal, RequiredMask, kind};
 
-/// Kind of source if several kinds of sources stated the required sections. None of them alone may remove
-/// sections or lower masks.
+/// Kind of source if several kinds of sources specified the required sections. None of them alone may remove sections
+/// or lower masks.
 const SEVERAL: &str = "several";
 
 /// The required sections of a method after an import.
 #[derive(Debug, Default)]
 pub(super) struct MergedSections {
-    /// Required sections to write; `None` keeps those of the registry.
+    /// Required sections to write; `None` keeps the sections in the registry.
     pub(super) new: Option<RequiredSections>,
-    /// Required sections as imports have written them, and the kind of source that stated them.
+    /// Required sections that imports have written, and the kind of source that specified them.
     pub(super) written: Option<RequiredSections>,
     pub(super) written_by: Option<String>,
-    /// Why the required sections differ from those of the source.
+    /// Reason why the required sections differ from those of the source.
     pub(super) kept: Option<KeepReason>,
 }
 
-/// Why the required sections of a source are not written.
+/// Reason why the required sections of a source are not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepReason {
     ByHand,
@@ -35,9 +35,9 @@ pub(super) enum KeepReason {
 }
 
 impl MergedSections {
-    /// Merges the required sections of a proposal with those of the registry (`old`; `None` for a new
-    /// method). Sections that people changed stay. For those of another kind of source, sections are only
-    /// added and masks only raised.
+    /// Merges the required sections of a proposal with those of the registry (`old`; `None` for a new method). Sections
+    /// that people changed are kept. If another kind of source specified the sections, this source can only add
+    /// sections and raise masks.
     pub(super) fn new(
         proposal: &Proposal,
         row: &MethodRow,
@@ -77,8 +77,9 @@ impl MergedSections {
     }
 }
 
-/// Returns required sections with masks. If the source states no mask, the mask of the registry stays,
-/// unless an import from the same kind of source wrote it and the safety of the method now requires more.
+/// Returns required sections with masks. If the source specifies no mask, the mask in the registry is kept. There is
+/// one exception: if an import from the same kind of source wrote the mask, and the safety of the method now requires
+/// more, the mask is raised.
 fn with_masks(
     needs: &[(String, RequiredMask)],
     row: &MethodRow,
@@ -112,8 +113,8 @@ pub(super) fn strictest(one: &RequiredSections, other: &RequiredSections) -> Req
     all
 }
 
-/// Returns the column `sections`. It repeats the sections of the actions, so that a method whose action is
-/// lost is closed and not open.
+/// Returns the value of the column `sections`. It repeats the sections of the actions, so that a method becomes closed,
+/// not open, if its action is lost.
 pub(super) fn section_names(needs: &RequiredSections) -> Option<String> {
     let idents: Vec<&String> = needs.keys().collect();
     (!idents.is_empty()).then(|| json!(idents).to_string())
@@ -124,7 +125,7 @@ pub(super) fn masks(needs: &RequiredSections) -> Vec<(String, Mask)> {
     needs.iter().filter_map(|(ident, text)| Some((ident.clone(), mask(text)?))).collect()
 }
 
-/// Returns sections and masks in one line.
+/// Returns sections and masks as one line.
 pub(super) fn display(needs: &RequiredSections) -> Option<String> {
     (!needs.is_empty()).then(|| named_masks(needs).join(" "))
 }

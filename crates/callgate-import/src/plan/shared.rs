@@ -1,4 +1,4 @@
-//! Methods with the same plugin and function share their actions, so the strictest requirement applies to all.
+//! Methods with the same plugin and function share their actions, so the strictest requirement applies to all of them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,8 @@ use super::merge::{Merged, Registry};
 use super::required_sections::{display, section_names, strictest};
 use crate::required_sections::RequiredSections;
 
-/// Sets the required sections of methods that share actions. Returns notes about methods that the import does not write.
+/// Sets the required sections of methods that share actions. Returns notes about methods that the import itself does
+/// not write.
 pub(super) fn share_actions<'m>(
     methods: impl Iterator<Item = &'m mut Merged>,
     registry: &Registry<'_>,
@@ -23,7 +24,7 @@ pub(super) fn share_actions<'m>(
         let rows = registry.by_action.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_other = |row: &&&MethodRow| !ids.contains(row.rpc_method.as_str());
         let others: Vec<&&MethodRow> = rows.iter().filter(is_other).collect();
-        // Actions without a method may have been written before it.
+        // The registry may contain actions without a method, which were written before the method.
         let mut all =
             if rows.is_empty() { registry.needs.of_key(&key) } else { RequiredSections::new() };
         for needs in others.iter().map(|row| registry.needs.of(row)) {
@@ -36,7 +37,7 @@ pub(super) fn share_actions<'m>(
             let (id, needs) = (&row.rpc_method, display(&all).unwrap_or_default());
             let (plugin, method) = row.permission_key();
             notes.push(format!(
-                "note: `{id}` needs {needs} now, as other methods of plugin `{plugin}` and function `{method}` do"
+                "note: `{id}` now requires {needs}, because other methods of plugin `{plugin}` and function `{method}` require it"
             ));
         }
         for merged in group {

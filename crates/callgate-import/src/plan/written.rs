@@ -1,4 +1,4 @@
-//! The values that the last import of a method wrote, to recognise what people changed since.
+//! The values that the last import of a method wrote. They show which values people have changed since then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::required_sections::MergedSections;
 use crate::required_sections::RequiredSections;
 use crate::source::{Proposal, kind};
 
-/// The values as the source proposed them.
+/// The values that the source proposed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Written {
-    /// By column. A column that is missing is unknown.
+    /// Values by column. If a column is missing, its value is unknown.
     fields: BTreeMap<String, Option<String>>,
-    /// `None` if the source did not state sections.
+    /// Sections; `None` if the source specified no sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections: Option<RequiredSections>,
-    /// The kind of source that stated the sections; another kind may have written the other values.
+    /// The kind of source that specified the sections. Another kind may have written the other values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
     /// Style of the parameters that `--params-by` set for the whole source.
@@ -27,7 +27,7 @@ pub(super) struct Written {
     /// Other sources of the same kind that have the method too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) also_in: BTreeSet<String>,
-    /// If set, the source no longer has the method.
+    /// Whether the source no longer has the method.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_removed: bool,
 }
@@ -55,7 +55,7 @@ impl Written {
         written
     }
 
-    /// Parses a row; an invalid one has no values.
+    /// Parses a row. An invalid row has no values.
     pub(super) fn parse(row: &ImportRow) -> Self {
         let mut written: Self = serde_json::from_str(&row.written).unwrap_or_default();
         if written.sections.is_some() {
@@ -68,8 +68,8 @@ impl Written {
         self.recorded(column).and_then(Option::as_deref)
     }
 
-    /// Returns the value of a column, or `None` if it is unknown: imports of earlier versions did not record
-    /// parameters and results.
+    /// Returns the value of a column, or `None` if it is unknown. Imports of earlier versions did not record parameters
+    /// and results.
     pub(super) fn recorded(&self, column: &str) -> Option<&Option<String>> {
         self.fields.get(column)
     }

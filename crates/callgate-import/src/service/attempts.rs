@@ -1,7 +1,7 @@
-//! Requests for descriptions, and whether a service lacks a description or only failed to return it.
+//! Requests for descriptions. Distinguishes a service that lacks a description from one that failed to return it.
 //!
-//! The next description is requested only if the service says that it does not have this one. A refusal or
-//! a failure may be temporary, and the next description may have methods that this one leaves out.
+//! The next description is requested only if the service says that it does not have this one. A refusal or a failure
+//! may be temporary, and the next description may contain methods that this one leaves out.
 
 use callgate::forward::{CallOutcome, QueryError, Target};
 use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
@@ -9,7 +9,7 @@ use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError}
 use super::shortened_message;
 use crate::hint::hinted;
 
-/// Phrases in errors of services that do not have a method, or no information about it.
+/// Phrases in errors of services that do not have a method, or have no information about it.
 const UNKNOWN_PHRASES: [&str; 10] = [
     "unknown method",
     "method unknown",
@@ -40,23 +40,24 @@ const CREDENTIALS_OR_UPSTREAM: &str = "give credentials, or ones with more permi
 /// Name of the request for a document at the URL of a service.
 pub(crate) const GET_DOCUMENT: &str = "GET";
 
-/// The descriptions that a service does not have.
+/// Records the descriptions that a service does not have.
 #[derive(Debug, Default)]
 pub struct Attempts {
     absent: Vec<String>,
     is_search: bool,
-    /// Set if the service replied to JSON-RPC with another type of content, such as a web page.
+    /// Whether the service replied to JSON-RPC with another type of content, such as a web page.
     is_page: bool,
 }
 
 impl Attempts {
-    /// Creates attempts at a URL that may be anything: a reply that is not JSON-RPC, such as a web page, also
-    /// means that the description is not there.
+    /// Creates attempts for a URL that may not belong to a JSON-RPC service. A reply that is not JSON-RPC, such as a
+    /// web page, also means that the description does not exist.
     pub fn searching() -> Self {
         Self { is_search: true, ..Self::default() }
     }
 
-    /// Returns `true` if the URL is not that of a JSON-RPC service: another method gets the same reply.
+    /// Returns `true` if the URL does not belong to a JSON-RPC service, so that another method would get the same
+    /// reply.
     pub fn is_page(&self) -> bool {
         self.is_page
     }
@@ -146,8 +147,8 @@ fn message(error: &QueryError) -> String {
     }
 }
 
-/// Returns `true` if the service says that it has no such method, resource or HTTP method. Words alone do
-/// not count ("no such session" is a refusal), except with the code of aria2.
+/// Returns `true` if the service says that it has no such method, resource or HTTP method. The text alone does not
+/// count, because "no such session" is a refusal. The exception is a text with the code of aria2.
 fn is_absent(error: &QueryError) -> bool {
     match error {
         QueryError::Rpc(error) => {
@@ -158,8 +159,7 @@ fn is_absent(error: &QueryError) -> bool {
     }
 }
 
-/// Returns `true` if the reply does not come from a JSON-RPC service, or comes from one that does not
-/// answer GET.
+/// Returns `true` if the reply does not come from a JSON-RPC service, or comes from one that does not answer GET.
 fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     let (outcome, status) = match error {
         QueryError::Rpc(error) => {
@@ -168,7 +168,7 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
         QueryError::Failed { outcome, status, .. } => (outcome, status),
     };
     match outcome {
-        // Services that only accept POST answer GET with various statuses.
+        // Services that accept only POST answer GET with various statuses.
         CallOutcome::Status if what == GET_DOCUMENT => true,
         CallOutcome::Status => matches!(status, Some(400 | 415 | 422)),
         CallOutcome::ContentType
@@ -179,8 +179,8 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     }
 }
 
-/// Returns `true` if the error says that the method is unknown. Not every service uses the standard code:
-/// aria2 uses 1, and services derived from XML-RPC use other codes.
+/// Returns `true` if the error says that the method is unknown. Not every service uses the standard code: aria2 uses 1,
+/// and services derived from XML-RPC use other codes.
 pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
     let message = error.message.to_lowercase().replace('_', " ");
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));

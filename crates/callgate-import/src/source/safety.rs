@@ -1,9 +1,8 @@
-//! Guesses from a method's name and description whether it changes anything.
+//! Guesses from a method's name and description whether calls change data.
 //!
-//! After a wrong "read-only", a client calls without asking. After a wrong "destructive", it only asks
-//! needlessly. Therefore one verb that suggests a change, in the name or in the first sentences of the
-//! description, is enough for "destructive", while "read-only" needs an unambiguous verb at the position of
-//! the verb.
+//! If "read-only" is wrong, a client runs a change without asking. If "destructive" is wrong, the client only asks
+//! needlessly. Therefore a single verb that suggests a change is enough for "destructive", in the name or in the first
+//! sentences of the description. "read-only" needs an unambiguous verb at the position of the verb.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +10,7 @@ mod tests;
 use callgate::model::Safety;
 use serde_json::{Map, Value};
 
-/// Verbs of change with irregular forms, without verbs that are as often nouns.
+/// Verbs of change, including irregular forms. Verbs that are as often used as nouns are not included.
 const CHANGING: &str = "\
     abandon abort accept acquire activate add allocate append apply approve archive assign attach ban \
     bootstrap bought broadcast buy cancel change charge clear clone close commit compact configure confirm \
@@ -31,29 +30,29 @@ const CHANGING_AS_VERB: &str = "\
     advance book boot claim download forward generate issue link load mine order play post queue record \
     refresh report request rewind schedule skip stake store trade vote";
 
-/// Nouns and adjectives that look like forms of a verb of change. `_` separates words.
+/// Nouns and adjectives that look like forms of a verb of change. In this list, `_` separates words.
 const NO_VERBS: &str = "\
     data_set result_set rule_set state_update tip_set validator_set working_set setting starting";
 
-/// Unambiguous verbs, as one of the first two words of a name's last part.
+/// Unambiguous verbs of reading. They count as one of the first two words of a name's last part.
 const READING: &str = "describe exists fetch find get has is lookup";
 
-/// Verbs that are nouns too, as the first word of a name's last part.
+/// Verbs of reading that can also be nouns. They count only as the first word of a name's last part.
 const READING_FIRST: &str = "count list read search";
 
-/// Words before a noun, but not before a verb.
+/// Words that come before a noun but not before a verb.
 const BEFORE_NOUNS: &str = "\
     a all an any current each every for given its last latest most my next of one per previous recent some \
     the their this with your describe describes fetch fetches find finds get gets list lists query queries \
     read reads retrieve retrieves return returns search searches show shows";
 
-/// Words and punctuation before a verb.
+/// Words and punctuation that come before a verb.
 const BEFORE_VERBS: &str =
     ". , also and automatically but it optionally or that then to which will";
 
 const NEGATIONS: &str = "cannot never no nor not without";
 
-/// Number of sentences of a description that are read.
+/// Number of sentences of a description that are considered.
 const SENTENCES: usize = 3;
 
 /// Well-known methods whose names have no verb.
@@ -63,7 +62,7 @@ const KNOWN_TO_READ: &str = "\
     net_version starknet_blockNumber starknet_call starknet_chainId system.listMethods \
     system.methodHelp system.methodSignature web3_clientVersion";
 
-/// Phrases of the first sentences.
+/// Phrases in the first sentences that mean read-only.
 const READ_ONLY_PHRASES: &[&str] =
     &["read only", "does not change", "does not modify", "no side effect"];
 
@@ -84,12 +83,12 @@ pub(super) fn guess(id: &str, description: &str) -> Option<Safety> {
     }
     let last = words(id.rsplit(['.', '/', ':']).next().unwrap_or(id));
     let reads = match last.as_slice() {
-        // Of an inbox, this marks messages as read.
+        // In an inbox, `read` marks messages as read.
         [only] if only == "read" => false,
         [first, ..] if has(READING_FIRST, first) => true,
         words => words.iter().take(2).any(|word| has(READING, word)),
     };
-    // The other parts of an id are names of things: `trigger.get`.
+    // The other parts of an id are names of things, as in `trigger.get`.
     let name = if reads { last } else { words(id) };
     let description = first_sentences(description);
     if name_changes(&name) || description_changes(&description) {
@@ -104,8 +103,8 @@ fn has(list: &str, word: &str) -> bool {
     list.split(' ').any(|one| one == word)
 }
 
-/// Returns `true` if a name has a verb of change: `getOrCreate`, `getFilterChanges`, but not `getTipSet` and
-/// `getSignedMessage`.
+/// Returns `true` if a name contains a verb of change. Examples are `getOrCreate` and `getFilterChanges`, but not
+/// `getTipSet` and `getSignedMessage`.
 fn name_changes(words: &[String]) -> bool {
     words.iter().enumerate().any(|(at, word)| {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
@@ -114,8 +113,8 @@ fn name_changes(words: &[String]) -> bool {
     })
 }
 
-/// Returns `true` if one of the first sentences has a verb of change: "Deletes a user", "Gets or creates a
-/// channel", but not "Returns a set of users" and "Runs without creating a transaction".
+/// Returns `true` if one of the first sentences contains a verb of change. Examples are "Deletes a user" and "Gets or
+/// creates a channel", but not "Returns a set of users" and "Runs without creating a transaction".
 fn description_changes(sentences: &str) -> bool {
     let words: Vec<&str> = sentences.split(' ').filter(|word| !word.is_empty()).collect();
     words.iter().enumerate().any(|(at, word)| {
@@ -137,11 +136,11 @@ fn description_changes(sentences: &str) -> bool {
     })
 }
 
-/// Returns the first sentences in lower case, without blocks of code and other punctuation than `.` and `,`.
+/// Returns the first sentences in lower case, without blocks of code and without punctuation other than `.` and `,`.
 /// All words are separated by spaces.
 fn first_sentences(description: &str) -> String {
     let mut text = String::new();
-    // Every second part is code.
+    // After the split, every second part is code.
     for prose in description.replace("\n\n", ". ").split("```").step_by(2) {
         for c in prose.chars() {
             match c {

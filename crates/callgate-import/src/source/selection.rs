@@ -1,4 +1,4 @@
-//! Selection of methods by patterns, in which `*` stands for any text.
+//! Selection of methods by patterns, in which `*` matches any text.
 
 /// Patterns for the ids of methods.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ impl Selection {
     }
 }
 
-/// Matches each part between two `*` at its first occurrence, which is enough.
+/// Returns `true` if the id matches. Matches each part between two `*` at its first occurrence, which is sufficient.
 fn matches(id: &str, pattern: &str) -> bool {
     let Some((first, others)) = pattern.split_once('*') else { return id == pattern };
     let Some(mut rest) = id.strip_prefix(first) else { return false };

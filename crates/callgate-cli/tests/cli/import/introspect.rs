@@ -111,7 +111,7 @@ fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
             let import = ["import", "introspect", &service.url("/")];
             let note = format!(
                 "note: system.methodHelp of 2 methods was refused: {message} (code {code}); new methods are \
-                 imported without their help, and others keep it"
+                 imported without their help, and existing methods keep theirs"
             );
             let import_while_refused = || {
                 let ran = dir.run(&import);

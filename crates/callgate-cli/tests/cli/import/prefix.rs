@@ -31,7 +31,7 @@ fn two_services_with_the_same_methods_share_a_registry() {
     let refused = dir.import(&both, &["--upstream", "test"]);
     assert!(
         refused.contains(
-            "refused  pet.get: upstream `main` has a method of that name; import one of them with `--prefix`"
+            "refused  pet.get: upstream `main` already has a method with this id; import one of the two with `--prefix`"
         ),
         "{refused}"
     );
@@ -68,7 +68,7 @@ fn an_upstream_that_is_not_configured_is_noted() {
     let refused = dir.import(&both, &["--upstream", "node"]);
     assert!(
         refused.contains(
-            "refused  pet.get: upstream `nod`, which is not configured, has a method of that name; `callgate \
+            "refused  pet.get: upstream `nod`, which is not configured, already has a method with this id; `callgate \
              method remove` removes it\n"
         ),
         "{refused}"

@@ -56,8 +56,7 @@ fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [write.clone(), write]);
     // A stricter one applies to both, and is reported.
     let ran = import(&dir, &manifest("three", &[("k.three", "a", "execute")]));
-    let note =
-        "note: `k.one` needs a:execute now, as other methods of plugin `K` and function `run` do\n";
+    let note = "note: `k.one` now requires a:execute, because other methods of plugin `K` and function `run` require it\n";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
     let execute = json!({"a": "execute"});
     assert_eq!(sections(&dir, &["k.one", "k.three"]), [execute.clone(), execute]);

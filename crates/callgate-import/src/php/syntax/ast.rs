@@ -1,4 +1,4 @@
-//! The declarations of a PHP file that methods and their types need.
+//! The declarations of a PHP file that are needed for methods and their types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ pub(crate) struct File {
     pub(crate) constants: HashMap<String, (Arc<Scope>, Expression)>,
 }
 
-/// Namespace and imports, by which names are resolved.
+/// Namespace and imports. Names are resolved with them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
-    /// Path below the directory.
+    /// Path relative to the directory.
     pub(crate) file: Arc<str>,
-    /// Without backslashes around it.
+    /// The namespace, without backslashes at its ends.
     pub(crate) namespace: String,
-    /// Full names, by alias in lower case.
+    /// Full names of imports, by alias in lower case.
     pub(crate) uses: HashMap<String, String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 /// A class, an interface, a trait or an enum.
 #[derive(Debug, Default)]
 pub(crate) struct Class {
-    /// With its namespace.
+    /// Name with its namespace.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) line: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Returns the method of a name, ignoring case.
+    /// Returns the method with this name. Ignores case.
     pub(crate) fn method(&self, name: &str) -> Option<&Method> {
         self.methods.iter().find(|method| method.name.eq_ignore_ascii_case(name))
     }
@@ -66,7 +66,7 @@ pub(crate) struct Attribute {
     pub(crate) arguments: Vec<Argument>,
 }
 
-/// A property, declared or promoted from a parameter of the constructor.
+/// A property. It is declared in the class or promoted from a parameter of the constructor.
 #[derive(Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
@@ -88,7 +88,7 @@ pub(crate) struct Method {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) params: Vec<Param>,
     pub(crate) returns: Option<String>,
-    /// The expression of a static method whose body is only `return …;`.
+    /// The returned expression of a static method whose body is only `return …;`.
     pub(crate) result: Option<Expression>,
 }
 

@@ -10,7 +10,7 @@ use super::expression::{Expression, arguments};
 use super::joined;
 use super::parse::{children, code, field, first_error, is_name, line, of_kind, text};
 
-/// Maximum depth of conditions around a class.
+/// Maximum nesting depth of conditions around a class.
 const MAX_DEPTH: usize = 8;
 
 pub(crate) fn read(root: Node<'_>, source: &str, file: &str) -> File {
@@ -22,7 +22,7 @@ pub(crate) fn read(root: Node<'_>, source: &str, file: &str) -> File {
 
 struct Reader<'s> {
     source: &'s str,
-    /// Scope of the current statement; copied on write by the next `use`.
+    /// Scope of the current statement. The next `use` copies and changes it.
     scope: Arc<Scope>,
     file: File,
 }
@@ -66,8 +66,8 @@ impl Reader<'_> {
         Expression::read(node, self.source)
     }
 
-    /// Returns the children with their doc comments: the last one before a child, or one between its
-    /// attributes and its keyword.
+    /// Returns the children with their doc comments. The doc comment of a child is the last one before it, or one
+    /// between its attributes and its keyword.
     fn documented<'t>(&self, parent: Node<'t>) -> Vec<(Node<'t>, Docblock)> {
         let mut last = None;
         let mut all = Vec::new();
@@ -100,7 +100,7 @@ impl Reader<'_> {
         Some(text(comment, self.source)).filter(|comment| comment.starts_with("/**"))
     }
 
-    /// Sets the namespace: inside of its braces, or up to the next one.
+    /// Sets the namespace for the statements in its braces, or up to the next namespace.
     fn namespace(&mut self, node: Node<'_>, depth: usize) {
         let file = Arc::clone(&self.scope.file);
         let namespace = self.field_text(node, "name").unwrap_or_default();
@@ -114,7 +114,7 @@ impl Reader<'_> {
 
     /// Reads `use A\B, C as D;` and `use A\{B, C as D};`.
     fn uses(&mut self, node: Node<'_>) {
-        // Imports of functions and constants.
+        // Imports of functions and constants are skipped.
         if field(node, "type").is_some() {
             return;
         }
@@ -142,7 +142,7 @@ impl Reader<'_> {
         let (Some(name), Some(body)) = (self.field_text(node, "name"), field(node, "body")) else {
             return;
         };
-        // The unreadable part might restrict who may call the methods.
+        // The part that cannot be parsed might restrict who may call the methods.
         if children(node).into_iter().any(|part| part != body && part.has_error()) {
             return;
         }
@@ -191,7 +191,7 @@ impl Reader<'_> {
         let property = |element: Node<'_>| {
             Some(Property {
                 name: self.variable(element)?,
-                // Without a type, the default is null.
+                // A parameter without a type has the default null.
                 has_default: ty.is_none() || field(element, "default_value").is_some(),
                 ty: ty.clone(),
                 is_public: self.is_public(node),
@@ -203,7 +203,7 @@ impl Reader<'_> {
         of_kind(node, "property_element").filter_map(property).collect()
     }
 
-    /// Returns the properties that parameters of the constructor declare.
+    /// Returns the properties that are declared by parameters of the constructor.
     fn promoted(&self, node: Node<'_>, doc: &Docblock) -> Vec<Property> {
         let name = self.field_text(node, "name").unwrap_or_default();
         let is_constructor = name.eq_ignore_ascii_case("__construct");
@@ -258,7 +258,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the expression of `{ return …; }`.
+    /// Returns the expression in `{ return …; }`.
     fn result(&self, body: Node<'_>) -> Option<Expression> {
         let [only] = code(body).try_into().ok()?;
         let value = code(only).into_iter().next().filter(|_| only.kind() == "return_statement")?;
@@ -272,7 +272,7 @@ impl Reader<'_> {
     }
 
     fn is_public(&self, node: Node<'_>) -> bool {
-        // `private(set)` restricts writing only.
+        // `private(set)` restricts only writing.
         let first = of_kind(node, "visibility_modifier").next();
         let first = first.map(|first| self.text(first).to_ascii_lowercase());
         first.is_none_or(|word| word.starts_with("public") || word.ends_with("(set)"))

@@ -9,7 +9,7 @@ const MAX_BODY: usize = 16 * 1024;
 pub(crate) struct Docblock {
     /// The text before the first tag.
     pub(crate) text: String,
-    /// Names without `@`, and what follows them.
+    /// Names of tags without `@`, each with the text after it.
     tags: Vec<(String, String)>,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Docblock {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TypedTag {
     pub(crate) ty: Option<String>,
-    /// Without `$`.
+    /// Name of the parameter, without `$`.
     pub(crate) name: Option<String>,
     pub(crate) description: String,
 }
@@ -47,13 +47,13 @@ impl Docblock {
         docblock
     }
 
-    /// Returns `true` if a text or the body of a tag contains a word, ignoring case.
+    /// Returns `true` if the text or the body of a tag contains a word. Ignores case.
     pub(crate) fn mentions(&self, word: &str) -> bool {
         let mut texts = [&self.text].into_iter().chain(self.tags.iter().map(|(_, body)| body));
         texts.any(|text| text.to_ascii_lowercase().contains(word))
     }
 
-    /// Returns a tag that is not `name` but contains it or has one typo in it, ignoring case.
+    /// Returns a tag that looks like a misspelled `name`: it contains `name`, or has one typo in it. Ignores case.
     pub(crate) fn misspelled(&self, name: &str) -> Option<&str> {
         let name = name.to_ascii_lowercase();
         let is_misspelled = |tag: &str| {
@@ -67,7 +67,7 @@ impl Docblock {
         self.all(name).next().is_some()
     }
 
-    /// Returns the bodies of the tags of a name.
+    /// Returns the bodies of all tags with this name.
     pub(crate) fn all<'d>(&'d self, name: &str) -> impl Iterator<Item = &'d str> {
         let named = self.tags.iter().filter(move |(tag, _)| tag.eq_ignore_ascii_case(name));
         named.map(|(_, body)| body.trim())
@@ -77,7 +77,7 @@ impl Docblock {
         self.all(name).next()
     }
 
-    /// Returns a constructor's `@param` tags as doc comments of the properties that they promote.
+    /// Returns the `@param` tags of a constructor as doc comments of the properties that the parameters declare.
     pub(crate) fn param_docs(&self) -> HashMap<String, Self> {
         let of_param = |body: &str| {
             let tags = vec![("var".to_owned(), body.to_owned())];
@@ -109,7 +109,7 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits the type off: up to a space that is outside of brackets and not beside `|`.
+/// Splits off the type. It ends at a space that is outside of brackets and not beside `|`.
 fn split_type(body: &str) -> (&str, &str) {
     let body = body.get(..body.floor_char_boundary(MAX_BODY)).unwrap_or(body);
     let mut depth = 0_usize;
@@ -144,7 +144,7 @@ fn split_type(body: &str) -> (&str, &str) {
     (body, "")
 }
 
-/// Returns `true` if one letter is missing, added or another, or two are swapped.
+/// Returns `true` if one letter is missing, added or different, or if two adjacent letters are swapped.
 fn is_one_typo(word: &[u8], meant: &[u8]) -> bool {
     let start = word.iter().zip(meant).take_while(|(a, b)| a == b).count();
     let rest = (word.get(start..).unwrap_or_default(), meant.get(start..).unwrap_or_default());
@@ -172,7 +172,7 @@ fn tag(line: &str) -> Option<(&str, &str)> {
     name.starts_with(char::is_alphabetic).then_some((name, rest))
 }
 
-/// Trims a text and removes inline tags for PHP's tools.
+/// Trims a text and removes inline tags that are meant for PHP's tools.
 fn clean(text: &str) -> String {
     let mut text = text.to_owned();
     for inline in ["{@inheritdoc}", "{@inheritDoc}", "{@internal}"] {

@@ -6,14 +6,14 @@ use tree_sitter::Node;
 use super::parse::{code, field, is_name, text};
 use super::string;
 
-/// Maximum depth; deeper expressions are [`Expression::Unknown`].
+/// Maximum nesting depth. Deeper expressions become [`Expression::Unknown`].
 const MAX_DEPTH: usize = 150;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
     Scalar(Value),
     Array(Vec<Element>),
-    /// `Foo::BAR`, `PHP_INT_MAX` or a case of an enum.
+    /// `Foo::BAR`, `PHP_INT_MAX`, or a case of an enum.
     Constant {
         class: Option<String>,
         name: String,
@@ -24,12 +24,13 @@ pub(crate) enum Expression {
         name: String,
         arguments: Vec<Argument>,
     },
-    /// `-1` or `1 + 2`. The second operand of `->` is the name of a member, and that of `[]` is a key.
+    /// An operation such as `-1` or `1 + 2`. The second operand of `->` is the name of a member. The second operand of
+    /// `[]` is a key.
     Operation {
         operator: String,
         operands: Vec<Expression>,
     },
-    /// An expression that only running it would evaluate.
+    /// An expression that can be evaluated only by running PHP.
     Unknown,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Argument {
     pub(crate) value: Expression,
 }
 
-/// Returns the argument of a name, or at a position.
+/// Returns the argument with this name, or else the argument at this position.
 pub(crate) fn argument<'a>(
     arguments: &'a [Argument],
     name: &str,
@@ -153,7 +154,7 @@ fn scalar(node: Node<'_>, source: &str) -> Option<Value> {
     }
 }
 
-/// Parses an integer. A number beyond 64 bits is a float, as in PHP.
+/// Parses an integer. As in PHP, a number that does not fit into 64 bits becomes a float.
 fn integer(text: &str) -> Option<Value> {
     let digits = text.replace('_', "").to_ascii_lowercase();
     let (digits, radix) = match digits.as_bytes() {

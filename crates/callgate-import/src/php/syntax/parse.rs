@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use tree_sitter::{Node, ParseOptions, ParseState, Tree};
 
-/// Maximum time for a file. Two megabytes take less than a second.
+/// Maximum time to parse a file. Two megabytes take less than a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
 pub(crate) struct Parser(tree_sitter::Parser);
@@ -21,7 +21,7 @@ impl Parser {
         Ok(Self(parser))
     }
 
-    /// Returns the tree of a file, and the text that it belongs to.
+    /// Returns the syntax tree of a file, and the text to which its offsets refer.
     pub(super) fn parse<'t>(&mut self, text: &'t str) -> anyhow::Result<(Tree, Cow<'t, str>)> {
         let tree = self.tree(text)?;
         if tree.root_node().has_error()
@@ -51,8 +51,8 @@ impl Parser {
     }
 }
 
-/// Moves the visibility of properties before `readonly`, an order that the grammar requires for parameters
-/// of constructors and PHP does not. Returns `None` if nothing is moved. Offsets do not change.
+/// Moves the visibility of properties before `readonly`. PHP allows both orders, but the grammar requires this one for
+/// parameters of constructors. Returns `None` if nothing has to be moved. Offsets do not change.
 fn with_ordered_modifiers(text: &str) -> Option<String> {
     let mut ordered = text.to_owned();
     for visibility in ["public", "protected", "private"] {
@@ -62,8 +62,8 @@ fn with_ordered_modifiers(text: &str) -> Option<String> {
     (ordered != text).then_some(ordered)
 }
 
-/// Returns the first node with an error outside of function bodies. Not recursive, since nodes may be
-/// nested to any depth.
+/// Returns the first node with an error outside of function bodies. Not recursive, because nodes may be nested to any
+/// depth.
 pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
     let mut next = vec![root];
     while let Some(node) = next.pop() {
@@ -77,7 +77,7 @@ pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
         let body = field(node, "body").filter(|_| is_function);
         let mut wrong: Vec<Node<'_>> = node.children(&mut node.walk()).collect();
         wrong.retain(Node::has_error);
-        // The error is the node's own if no child has it.
+        // If no child has the error, this node itself has it.
         if wrong.is_empty() {
             return Some(node);
         }

@@ -4,7 +4,7 @@ use tree_sitter::Node;
 
 use super::parse::{children, field, text};
 
-/// Returns the value of a literal; `None` if it contains variables or invalid UTF-8.
+/// Returns the value of a literal, or `None` if it contains variables or invalid UTF-8.
 pub(super) fn read(node: Node<'_>, source: &str) -> Option<String> {
     let raw = text(node, source);
     match node.kind() {
@@ -31,7 +31,7 @@ fn is_constant(node: Node<'_>) -> bool {
     children(node).iter().all(|part| matches!(part.kind(), "string_content" | "escape_sequence"))
 }
 
-/// Unescapes a literal in single quotes, where only the quote and the backslash are escaped.
+/// Unescapes a literal in single quotes, in which only the quote and the backslash are escaped.
 fn plain(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
@@ -47,7 +47,7 @@ fn plain(raw: &str) -> String {
     text
 }
 
-/// Returns the lines between the two delimiters, without the indentation of the closing one.
+/// Returns the lines between the two delimiters, without the indentation of the closing delimiter.
 fn body(raw: &str) -> Option<String> {
     let mut lines: Vec<&str> = raw.lines().collect();
     let end = lines.pop()?;
@@ -75,7 +75,7 @@ fn escaped(raw: &str, quote: Option<char>) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Unescapes what follows a backslash. Returns the rest.
+/// Unescapes the characters after a backslash. Returns the remaining text.
 fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option<&'r str> {
     let Some(c) = text.chars().next() else {
         bytes.push(b'\\');
@@ -94,7 +94,7 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
         '"' if quote == Some('"') => b'"',
         '0'..='7' => {
             let (digits, rest) = digits(text, 3, 8);
-            // The number overflows its byte in PHP.
+            // In PHP, a number that is too large for a byte overflows.
             let number = u32::from_str_radix(digits, 8).ok()? & 0xff;
             bytes.push(u8::try_from(number).ok()?);
             return Some(rest);
@@ -111,7 +111,7 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
             return Some(behind);
         }
         _ => {
-            // Not an escape sequence.
+            // This is not an escape sequence.
             bytes.push(b'\\');
             return Some(text);
         }

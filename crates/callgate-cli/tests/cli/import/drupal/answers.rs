@@ -100,7 +100,7 @@ fn ids_that_differ_in_case_only_do_not_share_sections() {
     assert_eq!(imported(&site, &dir, &[]), format!("a.del {needs}\n"));
     list(&site, &json!([tool("A.DEL", "content:read"), tool("a.del", "content:execute")]));
     let said = import(&site, &dir, "Bearer ada", &[]).stdout();
-    assert!(said.contains("refused  A.DEL: it differs from `a.del` in case only"), "{said}");
+    assert!(said.contains("refused  A.DEL: its id differs from `a.del` only in case"), "{said}");
     assert_eq!(imported(&site, &dir, &[]), format!("a.del {needs}\n"));
 }
 
@@ -112,7 +112,7 @@ fn loosened_access_is_reported() {
     imported(&site, &dir, &[]);
     list(&site, &scoped("content:read"));
     let told = import(&site, &dir, "Bearer ada", &[]).stderr();
-    let note = "note: `a` needs @authenticated:read content:read now, and needed \
+    let note = "note: `a` now requires @authenticated:read content:read; before, it required \
                 @authenticated:read content:write before";
     assert!(told.contains(note), "{told}");
 }
