@@ -64,7 +64,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) overlay: Option<PathBuf>,
 }
 
-/// Help heading of [`GlobalArgs`].
+/// Heading of [`GlobalArgs`] in the help.
 const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Args)]
@@ -151,7 +151,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Operate", &["setting", "key", "migrate", "registry", "completions"]),
 ];
 
-/// Returns the global options that have no effect on a command. Its help omits them.
+/// Returns the global options that have no effect on a command. The help of the command omits them.
 fn unused_options(command: &str) -> &'static [&'static str] {
     match command {
         "try" | "bridge" | "completions" | "man" => {
@@ -179,7 +179,7 @@ impl Cli {
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// Returns the whole definition, with the commands grouped in the help.
+    /// Returns the definition of the whole command line. The help shows the commands in groups.
     pub(crate) fn definition() -> clap::Command {
         let command = Self::command();
         let global: Vec<Arg> = command.get_arguments().cloned().collect();
@@ -187,7 +187,7 @@ impl Cli {
             let unused = unused_options(inner.get_name());
             let is_unused = |arg: &&Arg| unused.contains(&arg.get_id().as_str());
             let hidden = global.iter().filter(is_unused).map(|arg| arg.clone().hide(true));
-            // The arguments of `grant` itself are those of an earlier spelling of `grant set`.
+            // The arguments of `grant` itself belong to an earlier spelling of `grant set`.
             let is_hidden = inner.get_name() == "grant";
             inner.mut_args(|arg| if is_hidden { arg.hide(true) } else { arg }).args(hidden)
         });
@@ -203,7 +203,7 @@ impl Cli {
     }
 }
 
-/// Lists the commands by group, as clap lists them without groups.
+/// Lists the commands by group, in the format of clap's own list.
 fn grouped(command: &clap::Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();

@@ -20,7 +20,7 @@ use crate::{printer, registry};
 
 pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
-/// Maximum time to wait at the end for token requests that are under way.
+/// Maximum time to wait at the end for token requests in flight.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
 /// Runs a command. Commands without a registry do not read the configuration.
@@ -43,10 +43,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         registry::wait_until_closed().await;
         result
     });
-    // Does not wait for a read of standard input, which may never end.
+    // Does not wait for a pending read of standard input, which may never end.
     runtime.shutdown_background();
     result.map_err(|error| match error.downcast_ref() {
-        // The error of a database does not contain its URL.
+        // The error of a database does not contain the URL, so it is added.
         Some(StoreError::Database(_)) => error.context(format!("registry `{}`", config.database)),
         _ => error,
     })
@@ -107,7 +107,7 @@ fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
     access(rows).caller_named(name).cloned().ok_or_else(missing)
 }
 
-/// Returns how rows become tools, without the settings of the registry.
+/// Returns the options for converting rows to tools, without the settings of the registry.
 fn assembly(config: &Config) -> Assembly<'_> {
     Assembly {
         code: &[],

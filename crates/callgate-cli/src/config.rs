@@ -1,8 +1,7 @@
 //! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
 //!
-//! `known_keys.rs` lists every key with its default and meaning. An unknown key is an error that suggests the
-//! nearest known one. Upstreams are tables of the file or rows of the registry; imports are tables of the
-//! file only.
+//! `known_keys.rs` lists every key with its default and meaning. An unknown key is an error that suggests the most
+//! similar known key. Upstreams are tables of the file or rows of the registry. Imports are tables of the file only.
 
 mod known_keys;
 mod sources;
@@ -36,12 +35,12 @@ pub(crate) use upstreams::{
     secret_in_file, secret_in_variable,
 };
 
-/// Password of the registry's database.
+/// Variable with the password of the registry's database.
 const PASSWORD_VARIABLE: &str = "CALLGATE_DATABASE_PASSWORD";
-/// Password of the attached database.
+/// Variable with the password of the attached database.
 const ATTACH_PASSWORD_VARIABLE: &str = "CALLGATE_ATTACH_PASSWORD";
 
-/// Token of a client that is not connected over HTTP.
+/// Variable with the token of a client that is not connected over HTTP.
 pub(crate) const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
 
 /// File of the demo's registry.
@@ -55,7 +54,7 @@ pub(crate) enum Preset {
 }
 
 impl Preset {
-    /// Returns the settings that a new registry gets.
+    /// Returns the settings that the preset adds to a new registry.
     pub(crate) fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Festi => &[
@@ -69,15 +68,15 @@ impl Preset {
     }
 }
 
-/// Returns a variable of the environment, for commands that read no other configuration.
+/// Returns an environment variable, for commands that read no other configuration.
 pub(crate) fn environment(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|text| text.to_string_lossy().into_owned())
 }
 
-/// Default log level of programs that clients start: clients show stderr to people.
+/// Default log level of programs that clients start. It is low because clients show stderr to people.
 const STDIO_LOG: &str = "warn";
 
-/// Returns `CALLGATE_LOG`, or its default over stdio.
+/// Returns the value of `CALLGATE_LOG`, or the default for stdio.
 pub(crate) fn log_of_environment() -> anyhow::Result<String> {
     let text = environment("CALLGATE_LOG").unwrap_or_else(|| STDIO_LOG.to_owned());
     Value { name: "log", text: &text, source: "in CALLGATE_LOG" }.log_filter()
@@ -99,18 +98,18 @@ pub(crate) struct Config {
     pub(crate) server: ServerLimits,
     pub(crate) allow_anonymous: bool,
     pub(crate) exposure: Exposure,
-    /// What happens to methods without a section; `None` serves them with a warning.
+    /// Whether methods without a section may be called. `None` allows it with a warning.
     pub(crate) open_methods: Option<OpenMethods>,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) call_timeout: Duration,
     pub(crate) rate_limits: RateLimits,
     pub(crate) tokens: TokenOptions,
-    /// If `None`, keys are not rotated.
+    /// Maximum age of keys. If `None`, keys are not rotated.
     pub(crate) max_key_age: Option<Duration>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) token: Option<Secret>,
-    /// If `None`, the names that an existing registry stores are used.
+    /// Names of tables. If `None`, the names that an existing registry stores are used.
     pub(crate) tables: Option<TableNames>,
     pub(crate) attach: Option<Attach>,
     pub(crate) upstreams: Upstreams,
@@ -193,8 +192,8 @@ impl Config {
     }
 }
 
-/// Returns what happens to methods without a section. They are refused if callers need a token, except with
-/// the preset `festi`: in Festi, a method without an action is open to every user.
+/// Returns whether methods without a section may be called. They are refused if callers need a token, except with the
+/// preset `festi`, because in Festi a method without an action is open to every user.
 fn open_methods(
     values: &Values,
     require_auth: bool,
@@ -233,7 +232,7 @@ fn http_options(
         mcp_at_root: true,
         metrics: get("metrics").flag()?,
         max_requests: max_connections,
-        // Leaves half of the connections to requests.
+        // Half of the connections remain for requests.
         max_streams: (max_connections / 2).max(1),
         ..HttpOptions::default()
     })

@@ -15,7 +15,7 @@ use crate::errors::hinted;
 
 pub(crate) use application::application;
 
-/// Metadata of a registry that the demo created.
+/// Metadata that marks a registry which the demo created.
 const CREATED_BY_DEMO: &str = "demo";
 /// Value of the metadata until the registry is complete.
 const INCOMPLETE: &str = "begun";
@@ -41,7 +41,7 @@ const USERS: [DemoUser; 2] = [
     DemoUser { login: "reader", role: "reader", grants: &[("content", Mask::Read)] },
 ];
 
-/// Fills an empty registry, or accepts one that the demo filled before.
+/// Fills an empty registry. Accepts a registry that the demo filled before, and refuses any other.
 pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> anyhow::Result<()> {
     if store.meta(CREATED_BY_DEMO).await?.is_none() {
         if !is_empty(store).await? {
@@ -98,7 +98,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             store.grant(GrantHolder::Role(role.id), section, *mask).await?;
         }
     }
-    // Methods in code need no rows. With rows, titles, masks and exposure can be changed at run time.
+    // Methods in code need no rows. The rows allow changing titles, masks and exposure at run time.
     for method in local.methods() {
         let id = method.id().to_string();
         let row = MethodRow {
@@ -120,7 +120,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ignores a row that exists already.
+/// Ignores the error that a row already exists.
 fn unless_exists<T>(added: Result<T, StoreError>) -> Result<(), StoreError> {
     match added {
         Ok(_) | Err(StoreError::AlreadyExists { .. }) => Ok(()),

@@ -23,7 +23,7 @@ fn with_feature(feature: &str) -> String {
     )
 }
 
-/// Minimum similarity of a name that is suggested.
+/// Minimum similarity at which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.75;
 
 /// Returns the known name that is most similar to `name`, if one is similar.
@@ -33,7 +33,7 @@ pub(crate) fn nearest<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item =
     best.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).map(|(_, one)| one)
 }
 
-/// Returns the hint of the first cause that has one.
+/// Returns the hint of the first error in the chain of causes that has one.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
@@ -101,8 +101,8 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
         OpenError::Missing(_) => {
             "create one with `callgate migrate`, or use another with `--database URL`"
         }
-        OpenError::Newer { .. } => "use the newer version of callgate that changed it",
-        OpenError::Older { .. } => "upgrade it with `callgate migrate`",
+        OpenError::Newer { .. } => "use the newer version of callgate that migrated the registry",
+        OpenError::Older { .. } => "upgrade the registry with `callgate migrate`",
         OpenError::Unreleased => {
             "create it anew: `callgate export > methods.json` with the build that created it; then, with another \
              file or an empty database, `callgate migrate` and `callgate import manifest methods.json`, and add \

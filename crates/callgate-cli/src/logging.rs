@@ -12,10 +12,10 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // Reporting that stderr is closed would panic.
+        // If stderr is closed, reporting this error would panic.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
-    // Fails only if logging has been started before.
+    // Fails only if logging was already started.
     let _ = match format {
         LogFormat::Human => logs.with_target(false).try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),

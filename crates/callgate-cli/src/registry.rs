@@ -1,4 +1,4 @@
-//! Opening the registry of the configuration.
+//! Opens the registry that is configured.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
 /// Opens an existing registry without the attached database.
 pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let url = &config.database;
-    // With an attached database, the configured names are Festi's; the registry stores its own.
+    // With an attached database, the configured names are those of Festi. The registry stores its own names.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
     let opened = SqlStore::open(url, &config.database_options, tables).await;
     if let Err(OpenError::Missing(place)) = &opened
@@ -60,7 +60,7 @@ pub(crate) async fn pending(config: &Config) -> anyhow::Result<Vec<PendingMigrat
     pending.with_context(|| format!("cannot read the registry `{url}`"))
 }
 
-/// Returns the names for new tables. An existing registry with an attached database keeps its own.
+/// Returns the names for new tables. An existing registry with an attached database keeps its own names.
 async fn tables(config: &Config) -> Option<&TableNames> {
     let tables = config.tables.as_ref();
     if config.attach.is_none() {
@@ -90,7 +90,7 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
     Ok(Arc::new(store))
 }
 
-/// Refuses a registry that belongs to a Festi database if that is not attached: the Festi database defines
+/// Refuses a registry that belongs to a Festi database, if that database is not attached. The Festi database defines
 /// access to the methods, which would otherwise be open.
 async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(ATTACHED).await?.is_none() {
@@ -98,15 +98,15 @@ async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()
     }
     Err(hinted(
         format!(
-            "the registry `{}` belongs to a Festi database, which defines who may call what",
+            "the registry `{}` belongs to a Festi database, which defines access to the methods",
             config.database
         ),
         "add `--preset festi --attach URL` with its URL, or use another registry with `--database`",
     ))
 }
 
-/// Refuses to add users to a registry that belongs to a Festi database, because the database could then not
-/// be attached.
+/// Refuses to add users to a registry that belongs to a Festi database, because the database could not be attached any
+/// more.
 pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
     if config.attach.is_none() && store.meta(ATTACHED).await?.is_none() {
         return Ok(());

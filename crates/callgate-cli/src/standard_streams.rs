@@ -1,6 +1,6 @@
-//! Standard input and output without a thread for each, if they are pipes or sockets.
+//! Standard input and output. If they are pipes or sockets, they need no threads.
 //!
-//! These can be polled like any other connection. Terminals and files are read by blocking threads, because
+//! Pipes and sockets can be polled like any other connection. Terminals and files are read by blocking threads, because
 //! other processes share them and expect them to block.
 
 #[cfg(not(unix))]
@@ -33,7 +33,7 @@ mod unix {
         opened.unwrap_or_else(|_| Stream::Other(tokio::io::stdout()))
     }
 
-    /// A standard stream, which blocks again after it is dropped.
+    /// A standard stream. It is set to blocking mode again when it is dropped.
     #[derive(Debug)]
     pub(crate) enum Stream<P: AsFd, O> {
         Pipe(P),
@@ -42,7 +42,7 @@ mod unix {
     }
 
     impl<P: AsFd, O> Stream<P, O> {
-        /// Fails if the stream is neither a pipe nor a socket.
+        /// Opens a stream without blocking. Fails if the stream is neither a pipe nor a socket.
         fn open(stream: BorrowedFd<'_>, pipe: fn(File) -> io::Result<P>) -> io::Result<Self> {
             let file = File::from(stream.try_clone_to_owned()?);
             let kind = file.metadata()?.file_type();
@@ -105,7 +105,7 @@ mod unix {
             self.writer().poll_flush(context)
         }
 
-        /// Only flushes, since other processes may share the stream.
+        /// Only flushes, because other processes may share the stream.
         fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.poll_flush(context)
         }

@@ -36,7 +36,7 @@ pub(crate) enum ImportCommand {
         /// Digest of the changes, which `pending` and the log print
         digest: String,
     },
-    /// Run an import of the configuration; `callgate serve` names the import on standard input
+    /// Run an import of the configuration; `callgate serve` sends the import on standard input
     #[command(hide = true)]
     Process,
 }
@@ -137,7 +137,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From a manifest in TOML or JSON, such as `callgate export` writes
+    /// From a manifest in TOML or JSON, such as the output of `callgate export`
     #[command(after_long_help = "Example:\n  callgate import manifest methods.toml")]
     Manifest {
         /// Manifest
@@ -151,7 +151,7 @@ pub(crate) enum Import {
 }
 
 impl Import {
-    /// Parses `arguments` of `[imports.NAME]`.
+    /// Parses the value of `arguments` in `[imports.NAME]`.
     pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Self> {
         let line = Line::try_parse_from(arguments).map_err(|error| {
             let words = error.to_string();
@@ -194,7 +194,7 @@ impl From<DrupalDescription> for drupal::Module {
     }
 }
 
-/// What `--review` does with guesses.
+/// What `--review` does with guesses of the safety.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Review {
     /// Lists the methods

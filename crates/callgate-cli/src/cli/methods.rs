@@ -103,10 +103,10 @@ pub(crate) struct MethodFields {
     /// MCP annotations of the tool, a JSON object
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,
-    /// JSON Schema of the arguments, in place of `--param`
+    /// JSON Schema of the arguments, instead of `--param`
     #[arg(long, value_name = "JSON", conflicts_with = "params", value_parser = json)]
     pub(crate) input_schema: Option<String>,
-    /// JSON Schema of the result, in place of `--returns`
+    /// JSON Schema of the result, instead of `--returns`
     #[arg(long, value_name = "JSON", conflicts_with = "returns", value_parser = json)]
     pub(crate) output_schema: Option<String>,
     /// Do not serve the method as a tool
@@ -115,7 +115,7 @@ pub(crate) struct MethodFields {
     /// Serve the method as a tool
     #[arg(long)]
     pub(crate) exposed: bool,
-    /// Pass arguments on without checking them against the schema; clients still see the schema
+    /// Pass arguments to the service without checking them against the schema; clients still see the schema
     #[arg(long, conflicts_with_all = ["checked", "annotations"])]
     pub(crate) unchecked: bool,
     /// Check arguments against the schema

@@ -73,7 +73,7 @@ pub(crate) enum CredentialCommand {
         user: String,
         /// Upstream; its key `credential` defines how the secret is sent
         upstream: String,
-        /// File that contains the secret, in place of standard input
+        /// File that contains the secret, instead of standard input
         #[arg(long, value_name = "FILE", alias = "file")]
         secret_file: Option<PathBuf>,
     },
@@ -92,7 +92,7 @@ pub(crate) enum SectionCommand {
     /// Add a section
     #[command(after_long_help = "Example:\n  callgate section add content --caption 'Articles'")]
     Add {
-        /// Name of the section, as methods and grants refer to it
+        /// Name of the section; methods and grants refer to it
         ident: String,
         /// Title of the section [default: the name]
         #[arg(long)]
@@ -137,7 +137,7 @@ pub(crate) struct GrantSet {
     pub(crate) role: Option<String>,
     /// Section
     pub(crate) section: String,
-    /// Mask; `none` for a user denies what the user's role allows
+    /// Mask; `none` for a user denies access that the user's role allows
     #[arg(value_parser = mask())]
     pub(crate) mask: Mask,
 }

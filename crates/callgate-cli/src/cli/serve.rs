@@ -72,16 +72,16 @@ pub(crate) struct BridgeArgs {
     /// Path of the MCP endpoint
     #[arg(long, default_value = "/")]
     pub(crate) path: String,
-    /// URL of the MCP endpoint, in place of protocol, host, port and path
+    /// URL of the MCP endpoint, instead of protocol, host, port and path
     #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
     pub(crate) url: Option<String>,
-    /// Token, in place of `CALLGATE_TOKEN`; other users of this machine can read it in the process list
+    /// Token, instead of `CALLGATE_TOKEN`; other users of this machine can read it in the process list
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) token: Option<String>,
-    /// File that contains the token, in place of `CALLGATE_TOKEN`
+    /// File that contains the token, instead of `CALLGATE_TOKEN`
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with PEM certificates of authorities to trust, besides those of the system
+    /// File with PEM certificates of authorities to trust, in addition to those of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Additional header; may be repeated. `Authorization` replaces the token

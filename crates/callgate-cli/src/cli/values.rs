@@ -17,7 +17,7 @@ const LIFETIME_RANGE: &str = "expected between 1 second and 100 years from now";
 const EXPIRY_FORM: &str = "expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or \
      `2030-01-31T12:00:00Z`";
 
-/// Parses an address. Names such as `localhost` are resolved, and their first address is used.
+/// Parses an address. A name such as `localhost` is resolved, and its first address is used.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
     found.ok_or_else(|| "expected an address such as `127.0.0.1:8080`".to_owned())
@@ -90,8 +90,8 @@ pub(super) fn json(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Checks that a parameter has a name, and returns its text unchanged. Rows of the registry may omit the
-/// name; the command line may not.
+/// Checks that a parameter has a name, and returns its text unchanged. In rows of the registry the name may be missing,
+/// on the command line it may not.
 pub(super) fn param(text: &str) -> Result<String, String> {
     if let Some((_, name)) = text.split_once('$') {
         return match name.split_once('=').map(|(_, default)| default.trim()) {

@@ -39,7 +39,7 @@ pub(super) async fn run(
     check_address(config)?;
     #[cfg(unix)]
     raise_open_files();
-    // Before `prepare`: a second demo whose port is taken must not revoke the tokens of the first.
+    // Listens before `prepare`: a second demo whose port is taken must not revoke the tokens of the first one.
     let listener = listen(config.listen).await?;
     let operations = match config.operations_listen {
         Some(address) => Some(listen(address).await?),
@@ -70,7 +70,8 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Raises the limit of open files to what the system allows: each connection needs one, and the usual limit is 1,024.
+/// Raises the limit of open files to the maximum that the system allows. Each connection needs an open file, and the
+/// usual limit is 1,024.
 #[cfg(unix)]
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -95,14 +96,14 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AddrInUse => {
-                "another program listens there, perhaps another `callgate serve`: stop it, or choose another \
-                 port with `--listen`; port 0 is a free one"
+                "another program listens on this address, perhaps another `callgate serve`: stop it, or choose \
+                 another port with `--listen`; port 0 selects a free port"
             }
             ErrorKind::PermissionDenied => {
-                "choose a port from 1024 with `--listen`, or let this user open lower ones"
+                "choose a port of at least 1024 with `--listen`, or allow this user to open lower ports"
             }
             ErrorKind::AddrNotAvailable => {
-                "this machine does not have the address; 127.0.0.1 serves this machine, and 0.0.0.0 all"
+                "this machine does not have the address; use 127.0.0.1 to serve only this machine, or 0.0.0.0 to serve all machines"
             }
             _ => return anyhow::Error::new(error).context(format!("cannot listen on {address}")),
         };
@@ -117,7 +118,7 @@ struct Addresses {
 
 struct Prepared {
     registry: Registry,
-    /// The registry without the attached database.
+    /// The registry without the attached Festi database.
     own: Arc<SqlStore>,
     /// Functions of this program.
     local: Local,

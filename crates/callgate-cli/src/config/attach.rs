@@ -1,4 +1,4 @@
-//! An attached Festi database: `--attach`, and `[attach]` in the file.
+//! The attached Festi database: `--attach`, or `[attach]` in the file.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ impl Attach {
             return Err(upstream.wrong("the name of an upstream, such as `default`"));
         }
         let overlay = values.get("attach.overlay").text;
-        // The URL is not shown, since it may contain a password.
+        // The URL is not shown, because it may contain a password.
         let url = database.text.parse().with_context(|| database.place())?;
         Ok(Some(Self {
             database: with_password(
@@ -68,7 +68,7 @@ impl Attach {
         }))
     }
 
-    /// Returns the options of the store, with the current content of the overlay.
+    /// Returns the options of the store. Reads the current content of the overlay.
     pub(crate) fn options(&self) -> anyhow::Result<AttachOptions> {
         let overlay = match &self.overlay {
             None => Overlay::default(),
@@ -83,7 +83,7 @@ impl Attach {
     }
 }
 
-/// Returns names for the registry's own tables, which may be in the same database.
+/// Returns the names of the registry's own tables, which may be in the same database as Festi's.
 pub(super) fn own_tables() -> anyhow::Result<TableNames> {
     Ok(TableNames::with_prefix("callgate_")?
         .rpc_methods("callgate_rpc_methods")?

@@ -73,7 +73,7 @@ impl ImportTable {
                 "use `policy = \"show\"` and `every_seconds` instead",
             ));
         }
-        // A method that is missing once would lose the sections that people gave it.
+        // If a method were missing once, it would lose the sections that people have given it.
         if options.prune {
             return Err(hinted(
                 "`arguments` has `--prune`",

@@ -8,12 +8,12 @@ use crate::errors::{hinted, nearest};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// Empty if there is none.
+    /// Default value; empty if there is none.
     pub(super) default: &'static str,
     pub(super) meaning: &'static str,
 }
 
-/// Lines of a name, a default and a meaning.
+/// Lines with a name, a default and a meaning.
 #[derive(Debug)]
 pub(super) struct Keys(&'static str);
 
@@ -29,7 +29,7 @@ impl Keys {
         self.iter().find(|key| key.name == name)
     }
 
-    /// Returns the error for an unknown key, which suggests the nearest known one.
+    /// Returns the error for an unknown key. It suggests the most similar known key.
     pub(super) fn unknown(
         &self,
         name: &str,
@@ -48,16 +48,17 @@ impl Keys {
         hinted(format!("unknown key `{name}` in {source}"), hint)
     }
 
-    /// Deserializes the keys of a table. The error names the wrong key, and not its value: it may be a secret.
+    /// Deserializes the keys of a table. The error names the wrong key but does not show its value, which may be a
+    /// secret.
     ///
-    /// `required` is the key that every table has, with a valid value.
+    /// `required` is a key that every table must have, with a valid value.
     pub(super) fn read<T: DeserializeOwned>(
         keys: Map<String, Value>,
         required: (&str, Value),
     ) -> anyhow::Result<T> {
         let parse = |keys| serde_json::from_value::<T>(Value::Object(keys));
         parse(keys.clone()).map_err(|error| {
-            // serde does not name the key, so each is read alone.
+            // serde does not name the wrong key, so each key is read separately.
             let (name, valid) = required;
             let wrong = keys.into_iter().find_map(|(key, value)| {
                 let alone = [(name.to_owned(), valid.clone()), (key.clone(), value)];
@@ -87,7 +88,7 @@ impl Keys {
     }
 }
 
-/// Returns the problem without the value, and with the form in words.
+/// Returns the problem without the value, and describes the expected type in words.
 fn without_value(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let message = match (message.split_once("string \""), message.rsplit_once("\", expected")) {

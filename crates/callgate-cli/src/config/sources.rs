@@ -1,4 +1,4 @@
-//! Values by key: from the file, the environment and the flags.
+//! The values of keys from the file, the environment and the flags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,18 +20,18 @@ use super::{ATTACH_PASSWORD_VARIABLE, Imports, PASSWORD_VARIABLE, TOKEN_VARIABLE
 use crate::cli::{Cli, Command, TryArgs, address};
 use crate::errors::{hinted, nearest};
 
-/// Variables with our prefix that are not keys.
+/// Variables with the prefix `CALLGATE_` that are not keys.
 const OTHER_VARIABLES: [&str; 4] =
     ["CALLGATE_CONFIG", PASSWORD_VARIABLE, ATTACH_PASSWORD_VARIABLE, TOKEN_VARIABLE];
 
-/// Prefixes of the variables that Kubernetes sets in every container for a service named `callgate`.
+/// Prefixes of variables that Kubernetes sets in every container if there is a service named `callgate`.
 const SERVICE_VARIABLES: [&str; 2] = ["CALLGATE_SERVICE_", "CALLGATE_PORT"];
 
 #[derive(Default)]
 pub(super) struct Values {
-    /// Each value, and where it was set.
+    /// Each value, and the place where it was set.
     by_key: BTreeMap<&'static str, (String, String)>,
-    /// Variables with our prefix.
+    /// Variables with the prefix `CALLGATE_`.
     environment: BTreeMap<String, String>,
     pub(super) upstreams: Upstreams,
     pub(super) imports: Imports,
@@ -47,7 +47,7 @@ impl Values {
         let named = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
         let default = Some(PathBuf::from("callgate.toml")).filter(|path| path.exists());
         let file = cli.global.config.clone().or(named).or(default);
-        // `try` does not depend on the directory.
+        // `callgate try` does not read the file in the current directory.
         if let Some(file) = file.filter(|_| !matches!(cli.command, Command::Try(_))) {
             values.read_file(&file)?;
         }
@@ -98,7 +98,7 @@ impl Values {
                 });
             };
             let text = text.ok_or_else(|| {
-                // A string is accepted for all types.
+                // A string is accepted for keys of all types.
                 let place = if value.is_table() { " above the first `[table]`" } else { "" };
                 hinted(
                     format!("`{name}` in {source} must be a string, an integer or a boolean"),
@@ -176,13 +176,13 @@ impl Values {
         self.by_key.contains_key(name)
     }
 
-    /// Returns a secret, which only the environment can contain.
+    /// Returns a secret. Secrets can be set only in the environment.
     pub(super) fn secret(&self, variable: &str) -> Option<Secret> {
         self.environment.get(variable).and_then(|secret| Secret::new(secret))
     }
 }
 
-/// A value, and where it was set.
+/// A value, and the place where it was set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     pub(super) name: &'static str,
@@ -191,7 +191,7 @@ pub(super) struct Value<'a> {
 }
 
 impl Value<'_> {
-    /// Returns the key, and where it was set.
+    /// Returns the key, and the place where it was set.
     pub(super) fn place(self) -> String {
         format!("`{}` {}", self.name, self.source)
     }
@@ -244,7 +244,7 @@ impl Value<'_> {
         Ok(Duration::from_secs(self.number(range)? as u64))
     }
 
-    /// Checks a log filter. `EnvFilter` would read a misspelled level as the name of a module.
+    /// Checks a log filter. `EnvFilter` would take a misspelled level for the name of a module.
     pub(super) fn log_filter(self) -> anyhow::Result<String> {
         let is_word = |item: &&str| item.chars().all(|c| c.is_alphanumeric() || "_-:".contains(c));
         let mut words = self.text.split(',').map(str::trim).filter(is_word);
@@ -272,7 +272,7 @@ fn is_table(name: &str) -> bool {
     tables().any(|table| table == name)
 }
 
-/// Returns the error for an unknown table, which suggests the nearest known one.
+/// Returns the error for an unknown table. It suggests the most similar known table.
 fn unknown_table(name: &str, source: &str) -> anyhow::Error {
     let known: BTreeSet<&str> = tables().chain(["upstreams", "imports"]).collect();
     let hint = match nearest(name, known.iter().copied()) {

@@ -1,7 +1,7 @@
 //! `[upstreams.NAME]`: the services that run methods.
 //!
-//! Tables are parsed with the rest of the configuration. Their secrets are read when an upstream is called,
-//! so that other commands do not need them.
+//! Tables are parsed together with the rest of the configuration. Their secrets are read only when an upstream is
+//! created, so that other commands do not need them.
 
 mod secrets;
 mod limits;
@@ -53,7 +53,7 @@ impl Upstreams {
         Self { row_limits: Arc::new(limits), ..self }
     }
 
-    /// Returns what upstreams in the registry may use.
+    /// Returns the limits on what upstreams in the registry may use.
     pub(crate) fn row_limits(&self) -> &Arc<RowLimits> {
         &self.row_limits
     }
@@ -64,7 +64,7 @@ impl Upstreams {
         ForwardFactory::default().forward(&row.name, &table, Secrets::Placeholder).map(drop)
     }
 
-    /// Returns the table of the configuration that a row with these keys needs.
+    /// Returns the configuration table that allows a row with these keys.
     pub(crate) fn limits_for(keys: Map<String, Value>) -> anyhow::Result<String> {
         let table = UpstreamTable::parse(keys)?;
         Ok(RowLimits::default().lines_for(&table.references().collect::<Vec<_>>()))
@@ -98,7 +98,7 @@ impl Upstreams {
         all
     }
 
-    /// Returns `true` if a secret is in this variable.
+    /// Returns `true` if a secret is read from this variable.
     pub(super) fn has_variable(&self, name: &str) -> bool {
         self.tables
             .values()
@@ -149,7 +149,7 @@ impl Upstreams {
             .collect()
     }
 
-    /// Reads the upstream of the file, or else of the rows.
+    /// Reads the upstream from the file, or else from the rows.
     fn read_one<T>(
         &self,
         name: &str,
@@ -177,12 +177,12 @@ impl Upstreams {
 #[derive(Debug)]
 pub(crate) struct UpstreamSummary {
     pub(crate) name: String,
-    /// The file, or the registry.
+    /// Where the upstream is defined: the file or the registry.
     pub(crate) source: String,
     pub(crate) url: String,
-    /// The credential of the calling user is sent with each request.
+    /// Whether the credential of the calling user is sent with each request.
     pub(crate) sends_credentials: bool,
-    /// Why it is not used.
+    /// Reason why the upstream is not used.
     pub(crate) problem: Option<String>,
 }
 
@@ -214,7 +214,7 @@ pub(crate) struct ForwardFactory {
     pub(crate) row_limits: Arc<RowLimits>,
 }
 
-/// A factory for checks, without credentials.
+/// Creates a factory for checks, without credentials.
 impl Default for ForwardFactory {
     fn default() -> Self {
         Self {

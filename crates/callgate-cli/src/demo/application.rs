@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-/// Maximum number of articles, since anybody may reach a demo.
+/// Maximum number of articles. It is limited because anybody may reach a demo.
 const MAX_ARTICLES: usize = 10_000;
 /// Maximum length of an article, in bytes.
 const MAX_BODY: usize = 100_000;

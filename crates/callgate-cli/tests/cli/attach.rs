@@ -202,7 +202,10 @@ fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
     run(&["method", "set", "getUserInfo", "--hidden"]);
     assert!(!run(&["lint", "--json"]).contains("user_info"));
     let removed = dir.run(&[&["method", "remove", "getUserInfo"], &ATTACHED[..]].concat());
-    assert_eq!(removed.stderr(), "removed the changes to `getUserInfo`; Festi still has it\n");
+    assert_eq!(
+        removed.stderr(),
+        "removed the changes to `getUserInfo`; Festi still has the method\n"
+    );
     assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
     // Festi changes what nobody else says.
     dir.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");

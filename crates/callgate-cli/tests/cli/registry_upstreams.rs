@@ -151,7 +151,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     let talk = dir.run(&["upstream", "remove", "filed"]).stderr();
     assert_eq!(talk, "removed upstream `filed`\n", "it is the file's");
     let talk = dir.run(&["upstream", "remove", "shop"]).stderr();
-    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credentials of users for it\n");
+    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credentials of users for `shop`\n");
     let listed = dir.ok(&["credential", "list"]);
     assert!(listed.contains("filed") && !listed.contains("shop"), "{listed}");
 }

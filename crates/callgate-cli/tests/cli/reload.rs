@@ -143,7 +143,7 @@ fn rows_without_a_section_are_told_and_closed_by_a_setting() {
     let line = server.until_logged("methods without a section");
     assert!(line.contains("methods=\"two\" count=2"), "{line}");
     let listed = dir.run(&["method", "list"]);
-    let warning = "warning: everyone may call 2 of these methods, also without a token";
+    let warning = "warning: 2 of these methods have no section, so every caller may call them, even without a token";
     assert!(listed.stderr().contains(warning), "{}", listed.stderr());
     assert_eq!(listed.stdout().matches("OPEN TO EVERYONE").count(), 2, "{}", listed.stdout());
     assert_eq!(dir.ok(&["lint", "--all"]).matches("everyone may call it").count(), 2);

@@ -28,11 +28,11 @@ use crate::errors::{hinted, nearest};
 use crate::{logging, printer, registry};
 use client::ToolCall;
 
-/// Time for the connection to end. The time limit of calls applies separately.
+/// Time limit for the connection to end. Calls have a separate time limit.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
-/// Time for which the bridge waits for a server that does not answer; shorter than for clients.
+/// Time for which the bridge waits for a server that does not answer. It is shorter than for clients.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
-/// Maximum length of a message without the arguments.
+/// Maximum length of a message without its arguments, in bytes.
 const MAX_ENVELOPE: usize = 4096;
 
 pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
@@ -78,7 +78,7 @@ pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
     })
 }
 
-/// Returns the arguments on one line. They are not parsed, so that they are checked exactly as given.
+/// Returns the arguments as one line. They are not parsed, so that they are checked exactly as they were given.
 fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
     let mut input = String::new();
     let text = if text == "-" {
@@ -99,7 +99,7 @@ fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
     Ok(RawValue::from_string(raw.get().replace(['\n', '\r'], " "))?)
 }
 
-/// Checks the caller's grants and reports the reason of a denial, which clients do not get.
+/// Checks the caller's grants. If access is denied, reports the reason, which clients do not get.
 fn check_access(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()> {
     let decision = catalog.requirement(entry).decide(&caller.grants);
     if decision.is_allowed() {
@@ -111,7 +111,7 @@ fn check_access(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()>
     ))
 }
 
-/// Checks that the upstream lists the method for the caller, if it limits what callers see.
+/// Checks that the upstream lists the method for the caller, if the upstream restricts which methods callers see.
 async fn check_visibility(gateway: &Gateway, entry: &Entry, caller: Caller) -> Result<Caller> {
     let caller = gateway.prepare(caller).await;
     if gateway.describe(&caller, entry.id().as_str()).is_ok() {
@@ -159,7 +159,7 @@ async fn unknown_tool(
     Ok(hinted(format!("there is no tool `{shown}`"), hint))
 }
 
-/// Calls a tool of a running server, through the bridge. Returns the JSON-RPC reply.
+/// Calls a tool of a running server through the bridge. Returns the JSON-RPC reply.
 async fn call_remote(config: &Config, url: &str, call: ToolCall<'_>) -> Result<Value> {
     let limits = Limits { first_request_wait: FIRST_REQUEST_WAIT, ..Limits::default() };
     let endpoint = url.parse().context("`--url` is not valid")?;
@@ -168,11 +168,11 @@ async fn call_remote(config: &Config, url: &str, call: ToolCall<'_>) -> Result<V
         let context = || format!("`{TOKEN_VARIABLE}` is not valid");
         options = options.token_from(TOKEN_VARIABLE, token).with_context(context)?;
     }
-    // The bridge ends, and ends its session, when its input ends.
+    // When its input ends, the bridge ends its session and stops.
     call.send(async |input, output| bridge::run(&options, input, output, pending()).await).await
 }
 
-/// Describes the arguments of a tool on one line.
+/// Describes the arguments of a tool as one line.
 fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
     let tool: Value = serde_json::from_slice(&catalog.tool(entry)).unwrap_or_default();
     let schema = tool.get("inputSchema");
@@ -194,10 +194,10 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
         })
         .collect();
     if described.is_empty() {
-        return "it takes no arguments".to_owned();
+        return "the tool takes no arguments".to_owned();
     }
     format!(
-        "it takes {}; `callgate method show {}` shows its schema",
+        "the tool takes {}; `callgate method show {}` shows its schema",
         described.join(", "),
         entry.id()
     )
@@ -207,7 +207,7 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
 fn print(reply: &Value, as_json: bool) -> Result<(), String> {
     if let Some(error) = reply.get("error") {
         let message = error.get("message").and_then(Value::as_str).unwrap_or("the call failed");
-        // The bridge sends the request, which is no concern of the user.
+        // The prefix shows that the bridge sent the request, which does not matter to the user.
         return Err(message.strip_prefix("callgate bridge: ").unwrap_or(message).to_owned());
     }
     let result = reply.get("result").ok_or("the reply has no result")?;

@@ -18,7 +18,7 @@ pub(crate) async fn run(config: &Config, options: &ExportArgs) -> Result<()> {
     };
     let exported = match options.format {
         ExportFormat::Manifest => export::manifest::write(&rows, is_of)?,
-        // The parameters of methods that are defined in code are not in the registry.
+        // The registry does not contain the parameters of methods that are defined in code.
         ExportFormat::Openrpc => {
             export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
         }

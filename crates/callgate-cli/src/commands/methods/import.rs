@@ -1,4 +1,4 @@
-//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and imports that are repeated
+//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and imports that are repeated.
 
 mod approve;
 pub(crate) mod process;
@@ -35,7 +35,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
         ImportCommand::Approve { name, digest } => {
             return approve::approve(config, &name, &digest).await;
         }
-        // `commands::run` has run it.
+        // `commands::run` has already run it.
         ImportCommand::Process => return Ok(()),
     };
     let given = import.options();
@@ -85,11 +85,11 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     Ok(())
 }
 
-/// Returns notes about upstreams that are not configured, which may be misspelled.
+/// Returns notes about upstreams that are not configured. Their names may be misspelled.
 fn unconfigured(source: &Source, place: (&Config, &[UpstreamRow])) -> Vec<String> {
     let is_unknown =
         |name: &&String| upstream_names(place).chain([LOCAL]).all(|known| known != **name);
-    // A running service was asked, and a note says what to configure.
+    // For a running service, another note says what to configure.
     let has_table = source.notes.iter().any(|note| note.starts_with("[upstreams."));
     let note = |name: &String| match nearest(name, upstream_names(place)) {
         Some(nearest) => Some(format!("did you mean `{nearest}`?")),
@@ -125,7 +125,7 @@ fn print_guesses(guesses: &[Guess], review: Review) {
     ));
 }
 
-/// Repeats an import until the program is stopped. The change with the digest `last` is not printed again.
+/// Repeats an import until the program is stopped. Does not print the change with the digest `last` again.
 async fn watch(
     config: &Config,
     store: &Arc<SqlStore>,
@@ -236,7 +236,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
     }
 }
 
-/// Reads the first of several descriptions that a service has.
+/// Reads the first of these descriptions that a service has.
 async fn of_service(
     config: &Config,
     target: Option<Target>,
@@ -261,14 +261,14 @@ fn in_(file: &Path) -> impl Fn() -> String {
     move || format!("`{}`", file.display())
 }
 
-/// Returns `true` for a URL, also without a scheme, and `false` for a file.
+/// Returns `true` for a URL, even without a scheme, and `false` for a file.
 fn is_url(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     text.contains("://") || text.starts_with("unix:") || (has_port && !Path::new(text).exists())
 }
 
-/// Returns the upstream of methods that name none.
+/// Returns the upstream for methods that name none.
 fn upstream(import: &Import) -> anyhow::Result<&str> {
     let upstream = import.options().upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM);
     if upstream != LOCAL {

@@ -67,12 +67,12 @@ fn open(id: &str) -> Problem {
         level: Level::Warning,
         code: "open-method",
         clients: Vec::new(),
-        message: "no section, so everyone may call it, also without a token; add one, or set `open_methods`"
+        message: "no section, so every caller may call the method, even without a token; add a section, or set `open_methods`"
             .to_owned(),
     }
 }
 
-/// Returns problems that concern no tool.
+/// Returns problems that do not concern a single tool.
 fn of_registry(
     (config, rows): (&Config, &CatalogRows),
     orphans: Vec<String>,

@@ -23,7 +23,7 @@ use crate::errors::hinted;
 use crate::{printer, registry};
 use access::Explained;
 
-/// Note for a method that is defined in code. The registry has only the changes of it.
+/// Note for a method that is defined in code. The registry contains only changes of such a method.
 const CODE_DECIDES: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
             let mut row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
             apply(&mut row, &fields);
             row.exposed.get_or_insert_with(|| "1".to_owned());
-            // The key of its actions does not change with the upstream.
+            // The key of the method's actions does not change with the upstream.
             row.plugin = Some(row.upstream_name().to_owned());
             row.method = Some(id.clone());
             check_row(&row)?;
@@ -56,9 +56,9 @@ pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
             let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
             let rows = store.remove_method(&id).await?;
             let left = if is_code {
-                "the program that defines it still serves it"
+                "the program that defines the method still serves it"
             } else if !store.methods_with_id(&id).await?.is_empty() {
-                "Festi still has it"
+                "Festi still has the method"
             } else {
                 let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
                 printer::message(format_args!("removed method `{id}`{all}"));
@@ -116,7 +116,7 @@ async fn set(
     print_findings(config, store, id).await
 }
 
-/// Checks a row that a person has written, more strictly than a row of an import.
+/// Checks a row that a person has written. The check is stricter than for a row of an import.
 fn check_row(row: &MethodRow) -> Result<()> {
     let place = || format!("method `{}`", row.rpc_method);
     let findings = check(row).with_context(place)?;
@@ -126,7 +126,7 @@ fn check_row(row: &MethodRow) -> Result<()> {
     }
 }
 
-/// Refuses to change the parameters, result or minimum access of a method that is defined in code.
+/// Refuses changes of the parameters, the result or the minimum access of a method that is defined in code.
 fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
@@ -197,7 +197,7 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);
     if !fields.sections.is_empty() {
-        // Also in the row: if an action is lost, the method is closed instead of open.
+        // The row repeats the sections, so that the method is closed, not open, if an action is lost.
         let idents: Vec<&str> = fields.sections.iter().map(|(ident, _)| ident.as_str()).collect();
         row.sections = Some(json!(idents).to_string());
     }
@@ -218,7 +218,7 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     }
 }
 
-/// Returns annotations that turn the check of arguments on or off.
+/// Returns the annotations with the check of arguments turned on or off.
 fn with_check(annotations: Option<&str>, is_checked: bool) -> Option<String> {
     let mut annotations: Map<String, Value> =
         annotations.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -298,7 +298,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool) {
     printer::list(as_json, columns, rows);
 }
 
-/// Returns how a row is served.
+/// Returns a word for how a row is served.
 fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
     if row.upstream_name() == LOCAL {
         return if row.exposed.as_deref() == Some("0") { "hidden" } else { "overlay" };
@@ -337,7 +337,7 @@ async fn show(
         ));
     }
     let overrides = overrides(store, &inspection.row).await?;
-    // Code can require more access than rows, never less.
+    // A method in code can require more access than its rows, but never less.
     let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
     if as_json {
         let decision = decision.filter(|it| !is_unsure(it)).map(|it| it.reason);
@@ -377,7 +377,7 @@ async fn show(
     Ok(())
 }
 
-/// Returns the columns that people changed since the last import.
+/// Returns the columns that people have changed since the last import.
 async fn overrides(store: &Arc<SqlStore>, row: &MethodRow) -> Result<Vec<Override>> {
     let Some(imported) = ImportedMethod::read(store, row).await? else { return Ok(Vec::new()) };
     let needs = RequiredSectionsByKey::of_rows(&store.catalog_rows().await?).of(row);

@@ -1,7 +1,7 @@
-//! The service that an import reads from, and how calls to it are configured.
+//! The service that an import reads from, and the configuration for calls to it.
 //!
-//! The credentials of an upstream are sent only to the URL of that upstream. Other credentials come from
-//! variables and files that the command line names, so that the command line contains no secret.
+//! The credentials of an upstream are sent only to the URL of that upstream. Other credentials are read from variables
+//! and files that the command line names, so that the command line itself contains no secret.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::config::{Config, Upstreams, secret_in_file, secret_in_variable};
 use crate::errors::{hinted, nearest};
 
-/// How to ask a service that is not configured.
+/// Options for requests to a service that is not configured.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServiceOptions {
     /// Header, and the environment variable that contains its value; may be repeated
@@ -31,7 +31,7 @@ pub(crate) struct ServiceOptions {
     first_param_env: Vec<String>,
     #[command(flatten)]
     basic: BasicOptions,
-    /// File with PEM certificates of authorities to trust, besides those of the system
+    /// File with PEM certificates of authorities to trust, in addition to those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ impl BasicOptions {
         options.replace_basic(user, &password).context("`--basic`")
     }
 
-    /// Returns the keys of an upstream.
+    /// Returns the corresponding keys of an upstream.
     pub(super) fn keys(&self) -> Option<[(&'static str, Value); 2]> {
         let password = match (&self.password_env, &self.password_file) {
             (Some(variable), _) => json!({ "env": variable }),
@@ -71,7 +71,7 @@ impl BasicOptions {
     }
 }
 
-/// Returns the absolute path, because the printed commands are run in another directory.
+/// Returns the absolute path, because the user may run the printed commands in another directory.
 fn absolute(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::path::absolute(path).as_deref().unwrap_or(path).to_string_lossy().into_owned()
@@ -114,7 +114,7 @@ impl ServiceOptions {
         Ok(options)
     }
 
-    /// Returns the options as keys of an upstream, with absolute paths.
+    /// Returns the options as keys of an upstream. Paths are absolute.
     fn keys(&self, url: &str) -> Map<String, Value> {
         let env = self.header_env.iter().map(|(name, place)| (name, json!({"env": place})));
         let file =
@@ -142,7 +142,7 @@ impl ServiceOptions {
         keys
     }
 
-    /// Returns the commands, for a shell, that add an upstream to a new registry in an empty directory.
+    /// Returns shell commands that add an upstream to a new registry in an empty directory.
     pub(crate) fn set_up(&self, upstream: &str, url: &str) -> anyhow::Result<Vec<String>> {
         let keys = self.keys(url);
         let lines = Upstreams::limits_for(keys.clone())?;
@@ -160,7 +160,7 @@ impl ServiceOptions {
     }
 }
 
-/// Parses the URL of a service. Tells what to write in place of a file, or of a URL without a scheme.
+/// Parses the URL of a service. If the text is a file, or a URL without a scheme, the hint says what to write instead.
 pub(crate) fn parse_url(text: &str) -> anyhow::Result<Target> {
     let error = match text.parse::<Target>() {
         Ok(target) => return Ok(target),
@@ -181,7 +181,7 @@ pub(crate) fn parse_url(text: &str) -> anyhow::Result<Target> {
     Err(anyhow::Error::new(error).context("invalid URL"))
 }
 
-/// Quotes a word for a shell, if it needs that.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-=./:@%+,".contains(c);
     if word.chars().all(is_plain) {
@@ -190,17 +190,17 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Where calls to a service are configured.
+/// Place where calls to a service are configured.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Configured {
-    /// Nowhere: the table that the file needs, and a command that does the same.
+    /// The service is not configured. Contains the table that the file needs, and a command that has the same effect.
     Nowhere {
         table: Vec<String>,
         command: Option<String>,
     },
     File,
     Row,
-    /// The upstream is at another URL.
+    /// The upstream has another URL.
     Other(String),
 }
 
@@ -211,7 +211,7 @@ pub(super) fn upstream_names<'a>(
     config.upstreams.names().chain(rows.iter().map(|row| row.name.as_str()))
 }
 
-/// Returns the service at a URL, or at that of the upstream.
+/// Returns the service at a URL, or at the URL of the upstream.
 pub(super) fn service(
     (config, rows): (&Config, &[UpstreamRow]),
     upstream: &str,
@@ -266,7 +266,7 @@ fn suggestion(
         other => json!(other).to_string(),
     };
     let head = "note: to call the service, callgate.toml needs".to_owned();
-    // The query may contain a key, and is not shown.
+    // The query is not shown, because it may contain a key.
     let query = if target.has_query() { "  # plus the query" } else { "" };
     let keys = given.keys(&target.to_string());
     let line = |(key, value): (&String, &Value)| {
@@ -283,7 +283,7 @@ fn suggestion(
 }
 
 impl Configured {
-    /// Returns what to configure, with the keys that the source suggests.
+    /// Returns notes about what to configure, with the keys that the source suggests.
     pub(super) fn notes(&self, upstream: &str, keys: &UpstreamKeys) -> Vec<String> {
         let lines = keys.iter().map(|(key, value)| format!("{key} = {value}"));
         match self {

@@ -15,7 +15,7 @@ use crate::config::{Config, Upstreams, has_secret, keys_of_row, row_shown};
 use crate::errors::hinted;
 use crate::{printer, registry};
 
-/// Maximum length of the keys of an upstream, in bytes.
+/// Maximum total length of the keys of an upstream, in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()> {
@@ -95,7 +95,7 @@ async fn set(
     Ok(())
 }
 
-/// Adds the keys that an import suggests and the row of the upstream lacks.
+/// Adds the keys that an import suggests and that the upstream's row does not have.
 pub(super) async fn add_keys(
     (upstreams, store): (&Upstreams, &Arc<SqlStore>),
     name: &str,
@@ -125,7 +125,7 @@ pub(super) async fn add_keys(
     Ok(())
 }
 
-/// Returns `true` if requests go to another server. URLs in variables or files are compared by name.
+/// Returns `true` if requests go to another server than before. URLs in variables or files are compared by name.
 fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
     let server = |url: Option<&Value>| url?.as_str()?.parse::<Target>().ok()?.with_path("/").ok();
     let old = server(before);
@@ -202,7 +202,8 @@ async fn changed(
     Ok(keys)
 }
 
-/// Applies a `KEY=VALUE`. The value is JSON, or else text; an empty value removes the key.
+/// Applies a `KEY=VALUE`. The value is parsed as JSON, or used as text if it is not JSON. An empty value removes the
+/// key.
 fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
     let (key, value) = pair.split_once('=').with_context(|| {
         format!("expected `KEY=VALUE`, such as `url=http://localhost:9000/rpc`, found `{pair}`")

@@ -1,4 +1,4 @@
-//! `callgate completions` and `callgate man`: files generated from the command line's definition.
+//! `callgate completions` and `callgate man`: files that are generated from the definition of the command line.
 
 use anyhow::{Context as _, Result};
 

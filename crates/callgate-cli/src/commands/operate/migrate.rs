@@ -16,7 +16,7 @@ pub(crate) async fn run(config: &Config, options: &MigrateArgs) -> Result<()> {
     for name in applied {
         printer::message(format_args!("{}: applied `{name}`", config.database));
     }
-    // An open registry has more files.
+    // While a registry is open, its database has additional files.
     registry::wait_until_closed().await;
     if let Some(warning) = registry::file_warning(config) {
         printer::message(format_args!("warning: {warning}"));
@@ -42,7 +42,8 @@ async fn dry_run(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Returns the settings of the preset that the registry lacks; all of them if it does not exist yet.
+/// Returns the settings of the preset that the registry does not have. If the registry does not exist yet, returns all
+/// of them.
 async fn absent_settings(
     config: &Config,
     exists: bool,

@@ -30,7 +30,7 @@ pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()>
                 user.login
             ));
             let upstreams = store.upstreams().await?;
-            // An open registry has more files, which the notes would name.
+            // While the registry is open, its database has additional files, which the notes would mention.
             drop(store);
             registry::wait_until_closed().await;
             print_notes(config, &upstreams, &upstream);

@@ -14,7 +14,7 @@ use crate::{printer, registry};
 
 pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
     let store = match token {
-        // Works while the attached database is unavailable.
+        // Revoking a token must work while the attached database is unavailable.
         TokenCommand::Remove { .. } => registry::open_own(config).await?,
         _ => registry::open(config).await?,
     };
@@ -80,7 +80,8 @@ async fn print_list(store: &SqlStore, user: Option<&str>, list: &ListArgs) -> Re
     Ok(())
 }
 
-/// Returns the error for a token that is not a number. If it is a user, the hint names the user's tokens.
+/// Returns the error for an argument that is not the number of a token. If the argument is a user name, the hint lists
+/// the user's tokens.
 async fn not_a_number(store: &SqlStore, given: &str) -> Result<anyhow::Error> {
     let tokens =
         store.tokens().await?.into_iter().filter(|token| token.login.as_deref() == Some(given));

@@ -34,16 +34,16 @@ pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
         let input = BufReader::new(standard_streams::input());
         bridge::run(&options, input, standard_streams::output(), stop).await
     });
-    // Does not wait for a read of standard input, which may never end.
+    // Does not wait for a pending read of standard input, which may never end.
     runtime.shutdown_background();
     match ended {
-        // The client has closed the connection, which ends a session.
+        // The client closed the connection. This is the normal end of a session.
         Err(BridgeError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         ended => Ok(ended?),
     }
 }
 
-/// Disables the allocator's huge pages, which waste memory for a single client.
+/// Disables the allocator's huge pages, which would waste memory for a single client.
 fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -66,7 +66,7 @@ fn options(given: &BridgeArgs) -> Result<Options> {
     Ok(options)
 }
 
-/// Joins headers that a client has split at spaces: `Authorization:`, `Basic`, `x`.
+/// Joins headers that a client has split at spaces, such as `Authorization:`, `Basic`, `x`.
 fn header_lines(arguments: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for argument in arguments {
@@ -85,8 +85,8 @@ fn begins_header(argument: &str) -> bool {
     argument.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' '))
 }
 
-/// Completes when the parent process exits. If other processes share standard input, it does not end at
-/// that time.
+/// Completes when the parent process exits. Standard input alone does not show this: if other processes share it, it
+/// does not end when the parent exits.
 async fn parent_exits() {
     #[cfg(unix)]
     {

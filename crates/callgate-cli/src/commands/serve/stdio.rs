@@ -1,4 +1,5 @@
-//! `callgate serve --stdio`: one client on standard input and output. Nothing else is printed there.
+//! `callgate serve --stdio`: serves one client on standard input and output. Nothing else is printed to standard
+//! output.
 
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -21,7 +22,7 @@ pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let hint = format!("create one with `callgate token add USER {}`", database_flags(config));
     let caller = TokenCaller::new(config, &registry, &gateway, hint);
-    // Clients show the reply to their first request, and not why a program has ended.
+    // Clients show the reply to their first request, but not the reason why a program has ended.
     if matches!(caller.identify().await, Err(IdentifyError::Refused)) {
         tracing::error!("{}", caller.refusal());
     }
@@ -43,13 +44,13 @@ pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
     };
     following.end().await;
     match ended {
-        // The client has closed the connection, which ends a session.
+        // The client closed the connection. This is the normal end of a session.
         Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         ended => Ok(ended?),
     }
 }
 
-/// Returns the flags that select the same databases in another command, without passwords.
+/// Returns the flags with which another command uses the same databases, without passwords.
 fn database_flags(config: &Config) -> String {
     let own = format!("--database {}", config.database);
     match &config.attach {

@@ -21,10 +21,10 @@ use crate::printer::{self, one_line};
 
 /// Maximum number of tools that are printed.
 const MAX_SHOWN: usize = 200;
-/// Maximum length of a tool's description.
+/// Maximum number of characters of a tool's description.
 const MAX_WIDTH: usize = 80;
 
-/// A service, its methods, and the description that they were read from.
+/// A service, its methods, and the description from which they were read.
 struct DescribedService {
     service: Service,
     source: Source,
@@ -134,7 +134,7 @@ async fn find(
     Err(attempts.into_error(&format!("{} {problem}", service.target()), hint))
 }
 
-/// Builds the catalog without sections: there are no users, and calls use the operator's own credential.
+/// Builds the catalog without sections, because there are no users, and calls use the operator's own credential.
 fn catalog(added: &[Added]) -> Catalog {
     let methods =
         added.iter().map(|added| MethodRow { sections: None, ..added.row.clone() }).collect();

@@ -1,6 +1,6 @@
-//! `[registry_upstreams]`: what upstreams in the registry may use.
+//! `[registry_upstreams]`: limits on what upstreams in the registry may use.
 //!
-//! Whoever may write to the registry need not be trusted with the files, the variables and the network of the
+//! People who may write to the registry need not be trusted with the files, the variables and the network of the
 //! server. Upstreams in the configuration file are not limited.
 
 use std::fmt;
@@ -21,14 +21,14 @@ const DIRECTORY: &str = "registry_upstreams.directory";
 
 #[derive(Debug, Default)]
 pub(crate) struct RowLimits {
-    /// If empty, upstreams in the registry are refused.
+    /// Allowed targets. If empty, upstreams in the registry are refused.
     targets: Vec<TargetPattern>,
     variables: Vec<VariablePattern>,
-    /// Directory of the files, if they may use any.
+    /// Directory of the files that upstreams may use; `None` if they may use no files.
     directory: Option<PathBuf>,
 }
 
-/// Something outside of the registry that a row refers to.
+/// A resource outside of the registry to which a row refers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reference<'a> {
     Target(Target),
@@ -54,7 +54,7 @@ impl RowLimits {
         self.targets.iter().any(|pattern| pattern.matches(target))
     }
 
-    /// Checks what a row refers to. The hint has the lines that the configuration lacks.
+    /// Checks the resources to which a row refers. The hint contains the lines that are missing in the configuration.
     pub(super) fn check<'a>(
         &self,
         references: impl IntoIterator<Item = Reference<'a>>,
@@ -83,7 +83,7 @@ impl RowLimits {
         Err(hinted(problem, self.hint(&refused)))
     }
 
-    /// Checks the target of a URL in a variable or file. The error does not show it: it may be a secret.
+    /// Checks the target of a URL in a variable or file. The error does not show the target, which may be a secret.
     pub(super) fn check_target_in(
         &self,
         place: &Reference<'_>,
@@ -109,7 +109,7 @@ impl RowLimits {
         }
     }
 
-    /// Returns the table of the configuration that also allows what is refused.
+    /// Returns the configuration table that also allows the refused resources.
     pub(super) fn lines_for(&self, refused: &[Reference<'_>]) -> String {
         let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
             let new: Vec<String> = refused.iter().filter_map(add).collect();
@@ -149,7 +149,7 @@ impl fmt::Display for Reference<'_> {
     }
 }
 
-/// Returns the pattern that matches only this target.
+/// Returns a pattern that matches only this target.
 fn address(target: &Target) -> String {
     match target.socket() {
         Some(socket) => format!("unix:{}", socket.display()),
@@ -161,8 +161,8 @@ fn texts(patterns: &[impl ToString]) -> Vec<String> {
     patterns.iter().map(ToString::to_string).collect()
 }
 
-/// Returns `true` if a file is in a directory or below it. Links are followed. If the file does not exist,
-/// its path is compared, so that a row can be checked on another machine.
+/// Returns `true` if a file is in a directory or below it. Links are followed. If the file does not exist, its path is
+/// compared, so that a row can also be checked on another machine.
 fn is_below(file: &Path, directory: &Path) -> bool {
     if file.components().any(|component| component == Component::ParentDir) {
         return false;
@@ -178,7 +178,7 @@ fn is_below(file: &Path, directory: &Path) -> bool {
 #[derive(Debug)]
 struct TargetPattern {
     host: HostPattern,
-    /// If `None`, every port.
+    /// Allowed port; `None` allows every port.
     port: Option<u16>,
     text: String,
 }
@@ -186,7 +186,7 @@ struct TargetPattern {
 #[derive(Debug)]
 enum HostPattern {
     Name(String),
-    /// The part after the `*` of `*.example.com`.
+    /// The part after the `*` in `*.example.com`.
     Subdomains(String),
     Network(IpNet),
     Socket(PathBuf),
@@ -219,7 +219,7 @@ impl fmt::Display for TargetPattern {
     }
 }
 
-/// Neither a host, an address, a network nor a socket.
+/// The text is not a host, an address, a network or a socket.
 #[derive(Debug)]
 struct InvalidPattern;
 

@@ -43,7 +43,7 @@ impl Default for LoginParams {
 }
 
 impl LoginTable {
-    /// Returns the parameters that are in variables and files.
+    /// Returns the parameters whose values are in variables and files.
     pub(super) fn external(&self) -> impl Iterator<Item = &ExternalValue> {
         let (list, named) = match &self.params {
             LoginParams::List(list) => (Some(list), None),

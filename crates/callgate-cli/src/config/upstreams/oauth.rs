@@ -24,7 +24,7 @@ pub(super) struct OAuthTable {
 }
 
 impl OAuthTable {
-    /// Returns the values that may be in variables and files.
+    /// Returns the values that can be in variables and files.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
         let optional = [&self.client_id, &self.client_secret, &self.refresh_token];
         [&self.token_url].into_iter().chain(optional.into_iter().flatten())
@@ -34,7 +34,7 @@ impl OAuthTable {
         &self.token_url
     }
 
-    /// Returns the client, whose requests go to `token_url`. The client of a row does not write to files.
+    /// Returns the client. It sends requests to `token_url`. The client of a row does not write to files.
     pub(super) fn client(
         &self,
         token_url: &str,
@@ -70,8 +70,9 @@ fn secret_of(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secret>
     Secret::new(&text.read(key, secrets)?).with_context(|| format!("`{key}` is empty"))
 }
 
-/// A file is read for each request, and replaced when the server rotates the token. The file of a row is read
-/// once: the authorization server of a row must not be able to write to files.
+/// Returns the store of the refresh token. A file is read for each request, and replaced when the server rotates the
+/// token. The file of a row is read only once, because the authorization server of a row must not be able to write to
+/// files.
 fn store(
     token: &Text,
     secrets: Secrets,

@@ -1,4 +1,4 @@
-//! Upstreams in the registry: the keys of `[upstreams.NAME]` as JSON.
+//! Upstreams in the registry. They have the keys of `[upstreams.NAME]` as JSON.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::errors::hinted;
 
 pub(super) const SOURCE: &str = "the registry";
 
-/// Prefix of variables that are keys of the configuration. The configuration rejects unknown ones.
+/// Prefix of variables that are keys of the configuration. The configuration rejects unknown variables with this
+/// prefix.
 const RESERVED: &str = "CALLGATE_";
 
 pub(crate) fn keys(row: &UpstreamRow) -> anyhow::Result<Map<String, Value>> {
@@ -43,7 +44,7 @@ impl UpstreamFactory for ForwardFactory {
     }
 }
 
-/// Replaces the values that may be secrets.
+/// Replaces the values that may be secrets, for output.
 pub(crate) fn shown(mut keys: Map<String, Value>) -> Value {
     let hide_query = |url: Option<&mut Value>| {
         if let Some(Value::String(url)) = url {
@@ -58,7 +59,7 @@ pub(crate) fn shown(mut keys: Map<String, Value>) -> Value {
     Value::Object(keys)
 }
 
-/// Returns `true` if a secret is in the keys themselves, instead of in a variable or a file.
+/// Returns `true` if the keys themselves contain a secret, instead of a variable or a file.
 pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
     fn has_text(value: &Value) -> bool {
         match value {

@@ -11,7 +11,7 @@ use super::limits::Reference;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
     Read,
-    /// A placeholder is used for each secret, so that the rest can be checked.
+    /// Uses a placeholder for each secret, so that the rest can be checked.
     Placeholder,
 }
 
@@ -39,13 +39,13 @@ pub(super) enum ExternalValue {
     },
 }
 
-/// Reads a variable; `key` is named in errors.
+/// Reads a variable. Errors mention `key`.
 pub(crate) fn secret_in_variable(key: &str, name: &str) -> anyhow::Result<String> {
     let (env, prefix) = (name.to_owned(), String::new());
     ExternalValue::Variable { env, prefix }.read(key, Secrets::Read)
 }
 
-/// Reads a file; `key` is named in errors.
+/// Reads a file. Errors mention `key`.
 pub(crate) fn secret_in_file(key: &str, file: &Path) -> anyhow::Result<String> {
     let (file, prefix) = (file.to_owned(), String::new());
     ExternalValue::File { file, prefix }.read(key, Secrets::Read)
@@ -94,7 +94,7 @@ impl ExternalValue {
         prefix
     }
 
-    /// Returns the file, if it contains nothing but the value.
+    /// Returns the file, if it contains only the value.
     pub(super) fn whole_file(&self) -> Option<&Path> {
         match self {
             Self::File { file, prefix } if prefix.is_empty() => Some(file),
@@ -102,7 +102,7 @@ impl ExternalValue {
         }
     }
 
-    /// Returns the variable or the file, for messages.
+    /// Returns the name of the variable or the file, for messages.
     pub(super) fn place(&self) -> String {
         match self {
             Self::Variable { env, .. } => format!("`{env}`"),

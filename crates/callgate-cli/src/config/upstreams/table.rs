@@ -22,11 +22,11 @@ use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::known_keys::{Keys, UPSTREAM_KEYS};
 use crate::errors::hinted;
 
-/// Maximum of `max_result_bytes` in the registry: a message over WebSocket counts against the budget of all results
-/// only once it is read.
+/// Maximum of `max_result_bytes` for upstreams in the registry. A message over WebSocket counts against the memory
+/// budget of all results only after it has been read.
 const MAX_ROW_RESULT_BYTES: u32 = 64 << 20;
 
-/// Default of `visibility_seconds`.
+/// Default value of `visibility_seconds`.
 const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ pub(super) struct UpstreamTable {
     #[serde(default)]
     trust_errors: bool,
     ca_file: Option<PathBuf>,
-    /// What an upstream in the registry may use. If `None`, everything.
+    /// Limits on what an upstream in the registry may use. `None` means no limits.
     #[serde(skip)]
     limits: Option<Arc<RowLimits>>,
 }
@@ -155,7 +155,7 @@ impl UpstreamTable {
         Ok(Self { limits: Some(Arc::clone(limits)), ..self })
     }
 
-    /// Returns what the upstream uses outside of the registry.
+    /// Returns the resources outside of the registry that the upstream uses.
     pub(super) fn references(&self) -> impl Iterator<Item = Reference<'_>> {
         let urls = self.urls().map(|(_, url)| url);
         let targets = urls.filter_map(|url| url.inline()?.parse().ok()).map(Reference::Target);
@@ -169,12 +169,12 @@ impl UpstreamTable {
         [("url", &self.url)].into_iter().chain(token_url)
     }
 
-    /// Refuses what only upstreams in the configuration file may have.
+    /// Refuses keys that are allowed only for upstreams in the configuration file.
     fn check_row_keys(&self) -> anyhow::Result<()> {
         let in_file = "configure the upstream in callgate.toml";
         if self.pass_caller.token.is_some() {
-            let problem = "`pass_caller.token` is not available in the registry: whoever may write to \
-                           it would get the tokens of callers";
+            let problem = "`pass_caller.token` is not available in the registry: anyone who can write to \
+                           the registry would get the tokens of callers";
             return Err(hinted(problem, in_file));
         }
         if self.max_result_bytes.is_some_and(|bytes| bytes > MAX_ROW_RESULT_BYTES) {
@@ -182,7 +182,7 @@ impl UpstreamTable {
                 format!("`max_result_bytes` can be at most {MAX_ROW_RESULT_BYTES} in the registry");
             return Err(hinted(problem, in_file));
         }
-        // The log shows hosts and paths. A secret may only be in the query.
+        // The log shows hosts and paths, so a secret may only be in the query.
         let is_shown = |url: &Text| {
             let prefix = url.external().map_or("", ExternalValue::prefix);
             !prefix.is_empty() && !prefix.contains('?')
@@ -196,7 +196,7 @@ impl UpstreamTable {
         }
     }
 
-    /// Returns the URL without its query, or the place of the URL.
+    /// Returns the URL without its query, or the place from which the URL is read.
     pub(super) fn shown_url(&self) -> String {
         match &self.url {
             Text::External(external) => external.place(),
@@ -365,7 +365,7 @@ impl PassCallerTable {
     }
 }
 
-/// Returns the part of requests that `header`, `first_param` or `member` names.
+/// Returns the part of requests that is selected by `header`, `first_param` or `member`.
 pub(super) fn credential_location(
     place: (Option<&str>, bool, Option<&String>),
 ) -> anyhow::Result<CredentialLocation> {

@@ -1,4 +1,4 @@
-//! The client of `callgate call`: MCP over a pipe, whose other end is a server in this process or the bridge.
+//! The client of `callgate call`. It speaks MCP over a pipe, whose other end is a server in this process or the bridge.
 
 use std::fmt::Display;
 
@@ -14,13 +14,13 @@ use crate::errors::{hinted, nearest};
 
 /// Capacity of the pipe in each direction, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// Newest revision with a handshake. The server may choose an older one.
+/// Newest revision with a handshake. The server may choose an older revision.
 const REVISION: &str = "2025-11-25";
 /// Ids of the requests.
 const INITIALIZE: u8 = 1;
 const CALL: u8 = 2;
 const LIST: u8 = 3;
-/// Maximum number of tools in which a name is searched.
+/// Maximum number of tools that are searched for a name.
 const MAX_NAMES: usize = 100_000;
 
 /// The name of a tool, and its arguments as JSON on one line.
@@ -31,7 +31,7 @@ pub(super) struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Calls the tool on the server that `serve` runs until its input ends. Returns the JSON-RPC reply.
+    /// Calls the tool on the server that `serve` runs, until the server's input ends. Returns the JSON-RPC reply.
     pub(super) async fn send<E: Into<anyhow::Error>>(
         self,
         serve: impl AsyncFnOnce(
@@ -106,13 +106,13 @@ impl ToolCall<'_> {
     }
 }
 
-/// Returns the tool that Callgate derives from the id of a method.
+/// Returns the tool whose name Callgate derives from the id of a method.
 fn name_of_id<'a>(id: &str, names: &'a [String]) -> Option<&'a str> {
     let derived = derived_name(id)?;
     names.iter().map(String::as_str).find(|name| *name == derived)
 }
 
-/// Returns the tool that was probably meant: one with a prefix before the name, or the nearest name.
+/// Returns the tool that was probably meant: one with a prefix before the name, or the most similar name.
 fn suggested<'a>(id: &str, names: &'a [String]) -> Option<&'a String> {
     let end = derived_name(id).map(|name| format!("__{name}"));
     let with_prefix = end.and_then(|end| names.iter().find(|name| name.ends_with(&end)));

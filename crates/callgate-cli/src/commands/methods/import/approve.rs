@@ -1,4 +1,4 @@
-//! `callgate import pending|approve`: changes that a repeated import holds back.
+//! `callgate import pending|approve`: changes of repeated imports that wait for approval.
 
 use callgate_import::watch::Pending;
 use serde_json::json;

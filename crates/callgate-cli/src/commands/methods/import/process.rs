@@ -1,7 +1,6 @@
 //! Imports that a server repeats, each in a separate process.
 //!
-//! A source may be written to use up memory or time. The process is then ended, and the server logs this
-//! and continues.
+//! A malicious source may use up memory or time. In this case the process ends, and the server logs this and continues.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
@@ -25,14 +24,15 @@ use crate::{printer, registry};
 /// Maximum memory of the process, in bytes.
 #[cfg(target_os = "linux")]
 const MAX_MEMORY: u64 = 1 << 30;
-/// Maximum time of an import.
+/// Maximum duration of an import.
 const TIME_LIMIT: Duration = Duration::from_mins(15);
-/// Maximum length of a reply, in bytes. The text of a change has at most 4 MiB, and JSON may escape it.
+/// Maximum length of a reply, in bytes. The text of a change has at most 4 MiB, and escaping in JSON makes it longer.
 const MAX_REPLY: u64 = 32 << 20;
-/// Maximum length of error output that is read, in bytes.
+/// Maximum number of bytes of the error output that are read.
 const MAX_ERRORS: u64 = 4096;
 
-/// What the process reads from standard input. The URL of a database may have a password.
+/// The job that the process reads from standard input. It is not passed as an argument, because the URL of a database
+/// may contain a password.
 #[derive(Serialize, Deserialize)]
 struct Job {
     global: GlobalArgs,
@@ -42,14 +42,14 @@ struct Job {
 /// The change, or the error.
 type Reply = Result<Option<Change>, String>;
 
-/// Runs an import in a new process, which ends with this future.
+/// Runs an import in a new process. The process ends when this future is dropped.
 pub(super) async fn start(
     config: &Config,
     global: &GlobalArgs,
     name: &str,
 ) -> anyhow::Result<Option<Change>> {
     let mut global = global.clone();
-    // The demo has its own file.
+    // The demo uses a database file of its own.
     if config.database.path().is_some() {
         global.database = Some(config.database.to_string());
     }
@@ -57,9 +57,9 @@ pub(super) async fn start(
     job.push(b'\n');
     let mut process = Process::new(program()?)
         .args(["import", "process"])
-        // The memory that the allocator reserves ahead counts against the limit. In KiB.
+        // In KiB. Memory that the allocator reserves in advance counts against the limit.
         .env("MIMALLOC_ARENA_RESERVE", "65536")
-        // Writing one may fail too if there is no memory.
+        // Without memory, writing a backtrace may fail, too.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -67,11 +67,11 @@ pub(super) async fn start(
         .kill_on_drop(true)
         .spawn()
         .context("cannot start a process for the import")?;
-    // Stays open: the process ends when it is closed.
+    // Kept open, because the process ends when its standard input is closed.
     let mut stdin = process.stdin.take().context("no standard input")?;
     let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
     let finished = async {
-        // Fails if the process has ended, which its status explains.
+        // Writing fails if the process has ended. Its exit status then explains the reason.
         let _ = stdin.write_all(&job).await;
         let (reply, errors) = tokio::join!(read(stdout, MAX_REPLY), read(stderr, MAX_ERRORS));
         anyhow::Ok((reply, errors, process.wait().await?))
@@ -86,7 +86,7 @@ pub(super) async fn start(
     }
 }
 
-/// Returns the path of this program. On Linux it exists even after an upgrade has replaced the file.
+/// Returns the path of this program. On Linux, the path exists even after an upgrade has replaced the file.
 fn program() -> anyhow::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());
@@ -148,7 +148,7 @@ fn limit_memory() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the process when the server closes standard input, which also happens when the server ends.
+/// Ends the process when the server closes standard input. This also happens when the server ends.
 #[expect(clippy::exit, reason = "the import may be busy")]
 fn exit_with_server() {
     let _ = std::io::stdin().lock().read(&mut [0]);

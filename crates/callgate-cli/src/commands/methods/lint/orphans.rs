@@ -1,4 +1,4 @@
-//! Rows that refer to missing rows. Like Festi's tables, the tables have no foreign keys.
+//! Finds rows that refer to missing rows. Like Festi's tables, these tables have no foreign keys.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use callgate_registry::{AccessRows, CatalogRows, GrantRow, TokenRow};
 
 use crate::config::Config;
 
-/// Returns a message for each such row.
+/// Returns a message for each row that refers to a missing row.
 pub(super) fn find(
     config: &Config,
     rows: &CatalogRows,
@@ -21,7 +21,7 @@ pub(super) fn find(
         for grant in grants {
             let (holder, section) = (grant.id_holder, grant.id_section);
             if !holders.contains(&holder) {
-                found.push(format!("{kind} {holder} has a grant, and there is no such {kind}"));
+                found.push(format!("{kind} {holder} has a grant, but does not exist"));
             }
             if !sections.contains(&section) {
                 found.push(format!(
@@ -48,9 +48,8 @@ pub(super) fn find(
     for credential in &access.credentials {
         let (user, upstream) = (credential.id_user, credential.upstream.as_str());
         let Some(login) = credential.login.as_deref() else {
-            found.push(format!(
-                "user {user} has a credential for `{upstream}`, and there is no such user"
-            ));
+            found
+                .push(format!("user {user} has a credential for `{upstream}`, but does not exist"));
             continue;
         };
         if !upstreams.contains(upstream) {

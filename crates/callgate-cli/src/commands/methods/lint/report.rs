@@ -11,7 +11,7 @@ use crate::printer::{self, one_line};
 /// Maximum number of problems of one kind that are printed without `--all`.
 const MAX_PER_KIND: usize = 3;
 
-/// Heading of problems that concern no tool.
+/// Heading of problems that do not concern a single tool.
 const REGISTRY: &str = "all tools";
 
 pub(super) fn print(report: &Report, lint: &LintArgs) {

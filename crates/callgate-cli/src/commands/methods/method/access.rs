@@ -1,4 +1,4 @@
-//! Whether the upstream of a method lists it for a caller.
+//! Checks whether the upstream of a method lists the method for a caller.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use callgate_registry::{MethodRow, SqlStore, UserCredentials};
 
 use crate::config::{Config, ForwardFactory};
 
-/// A decision about a caller and a method, with its reason.
+/// A decision about a caller and a method, and the reason.
 #[derive(Debug)]
 pub(super) struct Explained {
     pub(super) is_allowed: bool,
     pub(super) reason: String,
 }
 
-/// Asks the service with the caller's credential. Returns `None` if it does not limit what callers see.
+/// Asks the service with the caller's credential. Returns `None` if the service does not restrict which methods callers
+/// see.
 pub(super) async fn decide(
     config: &Config,
     store: &Arc<SqlStore>,
@@ -30,7 +31,7 @@ pub(super) async fn decide(
     if !config.upstreams.limits_callers(name, &upstreams)? {
         return Ok(None);
     }
-    // Writes to the store: an authorization server may replace a refresh token.
+    // The credentials need the store, because an authorization server may replace a refresh token.
     let credentials = UserCredentials::stored_in(Arc::clone(store) as _);
     credentials.set(&store.credentials().await?);
     let row_limits = Arc::clone(config.upstreams.row_limits());

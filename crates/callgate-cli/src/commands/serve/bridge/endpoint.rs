@@ -1,4 +1,4 @@
-//! The server's URL. Errors do not repeat the value, which may contain a secret.
+//! The URL of the server. Errors do not repeat the value, which may contain a secret.
 
 use std::net::Ipv6Addr;
 
@@ -31,14 +31,14 @@ fn from_parts(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
         bail!("`--path` must be a path such as `/mcp`; use `--url` for a whole URL");
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
-    // The host is parsed alone first, so that the error names the option that is wrong.
+    // The host is first parsed alone, so that the error names the option that is wrong.
     let at_root = format!("{scheme}://{host}:{}/", given.port);
     let _: Endpoint = at_root.parse().context("`--host` is not valid")?;
     let url = format!("{scheme}://{host}:{}{slash}{path}", given.port);
     url.parse().context("`--path` is not valid")
 }
 
-/// Checks a name or an address, and returns it as a URL contains it.
+/// Checks a host name or an address, and returns it in the form that a URL contains.
 fn host(host: &str) -> anyhow::Result<String> {
     if host.contains("://") {
         bail!("`--host` must be a name or an address; use `--url` for a whole URL");

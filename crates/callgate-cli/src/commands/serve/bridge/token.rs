@@ -1,4 +1,4 @@
-//! The token of the client.
+//! The token that the client sends.
 
 use callgate::Secret;
 use callgate::bridge::{HeaderError, Options};

@@ -113,7 +113,7 @@ fn loosened_access_is_reported() {
     list(&site, &scoped("content:read"));
     let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     let note = "note: `a` now requires @authenticated:read content:read; before, it required \
-                @authenticated:read content:write before";
+                @authenticated:read content:write";
     assert!(told.contains(note), "{told}");
 }
 
