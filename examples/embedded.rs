@@ -137,7 +137,7 @@ async fn main() -> anyhow::Result<()> {
         .layer(from_fn(who));
     let listener = TcpListener::bind(address).await?;
     tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);
-    // With the address of each client: limits are shared among anonymous clients by address.
+    // With the address of each client, because the limits of anonymous clients are counted by address.
     let router = router.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, router).await?)
 }

@@ -51,8 +51,7 @@ pub struct Request {
 }
 
 impl Case {
-    /// Returns one request for each token. Lists only use the tokens that see every tool, so that all replies are
-    /// equal.
+    /// Returns one request for each token. Lists use only tokens that see every tool, so that all replies are equal.
     pub fn requests(self, tools: usize) -> Vec<Request> {
         let step = match self.method {
             Method::Call | Method::Forwarded | Method::Chain => 1,
@@ -117,7 +116,7 @@ impl Case {
         headers
     }
 
-    /// Checks the whole body of a reply, which is slower than a search for [`Request::expected`]. Returns the problem,
+    /// Checks the whole body of a reply, which is slower than searching for [`Request::expected`]. Returns the problem,
     /// if there is one.
     pub fn problem(self, request: &Request, tools: usize, body: &[u8]) -> Option<&'static str> {
         let Ok(reply) = serde_json::from_slice::<Value>(body) else { return Some("invalid JSON") };

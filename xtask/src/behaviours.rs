@@ -1,4 +1,4 @@
-//! The table of behaviours in the documents: which test shows which behaviour.
+//! The table of behaviours in the documents. It shows which test covers which behaviour.
 //!
 //! `behaviours.txt` lists the behaviours with the names of their tests. `cargo xtask behaviours` finds the files
 //! of the tests and writes the page. The check fails if a test does not exist or the page is not up to date.

@@ -5,7 +5,7 @@ use crate::run::{Run, Step};
 /// Package of the benchmarks and of the servers for comparison.
 const BENCHES: &str = "callgate-bench";
 
-/// Builds and runs the benchmarks with a word in their names, with further options for them.
+/// Builds and runs the benchmarks whose names contain `word`. Passes `options` to them.
 pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
     let names: Vec<String> = benchmarks().into_iter().map(|it| it.step.name).collect();
     if !names.iter().any(|name| name.contains(word)) {
@@ -14,7 +14,7 @@ pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
         return;
     }
     for step in steps(word, options) {
-        // After a failed build, the report would describe an older program.
+        // If the build failed, the report would describe an older program.
         if !run.step(&step) {
             return;
         }
@@ -38,7 +38,7 @@ fn steps(word: &str, options: &[&str]) -> Vec<Step> {
     steps
 }
 
-/// A benchmark and what it needs beside the packaged program.
+/// A benchmark, and the builds it needs in addition to the packaged program.
 struct Benchmark {
     step: Step,
     needs_others: bool,

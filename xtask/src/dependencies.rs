@@ -37,7 +37,7 @@ const DUPLICATES: [(&str, &str); 8] = [
     ("syn", "2 by jsonschema's strum and by tracing"),
 ];
 
-/// Dependencies that no source file names, with the reason.
+/// Dependencies that no source file mentions, with the reason.
 const UNNAMED: [(&str, &str, &str); 1] =
     [("callgate-cli", "idna_adapter", "chooses which tables the `idna` crate has")];
 
@@ -77,7 +77,7 @@ fn problems_of(package: &Value, own: &[&Value]) -> Vec<String> {
     if !text("source").starts_with("registry+") {
         problems.push(format!("{name} is not from the registry: {}", text("source")));
     }
-    // Some old crates write a slash for OR.
+    // Some old crates write a slash instead of OR.
     if !is_allowed(&text("license").replace('/', " OR ")) {
         problems.push(format!("{name} has a licence that is not allowed: {}", text("license")));
     }
@@ -140,7 +140,7 @@ fn one_of(words: &mut &[&str]) -> bool {
     LICENCES.contains(&first)
 }
 
-/// Returns the dependencies of a package that its source does not name.
+/// Returns the dependencies of a package that its source does not mention.
 fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
     let directory = manifest.parent().context("manifest has no directory")?;
@@ -183,8 +183,8 @@ fn push_code(path: &Path, source: &mut String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the crates that the program has in two versions and [`DUPLICATES`] does not list, and the entries of
-/// [`DUPLICATES`] that are not needed.
+/// Returns the crates that the program has in two versions and that [`DUPLICATES`] does not list. Also returns the
+/// entries of [`DUPLICATES`] that are not needed.
 fn duplicates() -> anyhow::Result<Vec<String>> {
     let arguments = ["tree", "--duplicates", "--package", "callgate-cli", "--features", "full"];
     let listed = output(
@@ -200,7 +200,7 @@ fn duplicates() -> anyhow::Result<Vec<String>> {
             versions.entry(name).or_default().insert(version);
         }
     }
-    // A crate with other features for build scripts is listed twice in one version.
+    // A crate that build scripts use with other features is listed twice with the same version.
     versions.retain(|_, versions| versions.len() > 1);
     let is_known = |name: &str| DUPLICATES.iter().any(|(known, _)| *known == name);
     let new = versions.iter().filter(|(name, _)| !is_known(name)).map(|(name, versions)| {

@@ -1,5 +1,5 @@
-//! Checks the documents: every link resolves, every page of the book is in its table of contents, and every
-//! command of cargo names something that exists.
+//! Checks the documents: every link resolves, the table of contents lists every page of the book, and every cargo
+//! command refers to packages and targets that exist.
 //!
 //! The command lines of the program itself are tested where they are defined, in `callgate-cli`.
 
@@ -86,7 +86,7 @@ fn missing_functions(root: &Path, page: &str) -> Vec<String> {
         let (owner, name) = function.rsplit_once("::").unwrap_or(("", function));
         let text = fs::read_to_string(root.join("crates").join(file)).unwrap_or_default();
         let is_defined = ["(", "<"].iter().any(|end| text.contains(&format!("fn {name}{end}")));
-        // A module does not name itself.
+        // The name of a module does not occur in its own file.
         let is_type = owner.starts_with(char::is_uppercase);
         if !is_defined || is_type && !text.contains(owner) {
             problems.push(format!("{ARCHITECTURE}: there is no `{function}` in `{file}`"));
@@ -101,7 +101,7 @@ fn sources(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(files.lines().map(|file| format!("/{file}")).collect())
 }
 
-/// Returns the Rust files that a page names as code and that do not exist. A path may leave out its beginning.
+/// Returns the Rust files that a page mentions as code but that do not exist. The beginning of a path may be omitted.
 fn missing_files(sources: &[String], page: &str) -> Vec<String> {
     let code = prose(page).flat_map(|line| line.split('`').skip(1).step_by(2));
     let is_rust = |code: &&str| Path::new(code).extension().is_some_and(|it| it == "rs");
@@ -111,7 +111,7 @@ fn missing_files(sources: &[String], page: &str) -> Vec<String> {
     files.filter(is_missing).map(|file| format!("there is no file `{file}`")).collect()
 }
 
-/// Checks that a link of a page of the book stays in the book: the built book has no other files.
+/// Checks that a link on a page of the book does not lead out of the book, because the built book has no other files.
 fn check_scope(book: &Path, page: &Path, link: &str) -> Result<(), String> {
     let is_relative = !link.contains("://") && !link.starts_with('#');
     if !is_relative || !page.starts_with(book) {
@@ -193,7 +193,7 @@ fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
     let line = line.replace('=', " ");
     let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
     match words.get(1).copied() {
-        // Runs in the reader's package, or is another program's subcommand.
+        // These commands run in the reader's package, or belong to another program.
         Some("add" | "new" | "fuzz") => return Ok(()),
         Some("xtask") => {
             let commands = crate::USAGE.lines().filter_map(|line| line.split_whitespace().nth(2));

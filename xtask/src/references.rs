@@ -1,5 +1,5 @@
-//! Checks that names of tests, comments and documents have no numbers of behaviours and decisions, whose meaning is
-//! outside of the repository.
+//! Checks that names of tests, comments and documents contain no numbers of behaviours and decisions, because the
+//! meaning of such numbers is not in the repository.
 
 use std::path::Path;
 

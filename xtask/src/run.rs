@@ -160,7 +160,7 @@ struct TestResults {
     timed: Vec<(Duration, String)>,
     /// Lines about tests that failed once and passed in the second attempt.
     flaky: Vec<String>,
-    /// Set after the summary of nextest, which lists the failures again.
+    /// Whether the summary of nextest has been read. It lists the failures a second time.
     has_summary: bool,
 }
 
@@ -190,7 +190,7 @@ impl TestResults {
                     self.failed += count(result, "failed");
                 }
             }
-            // Nextest also prints the output of failed tests, which may look like cargo's.
+            // Nextest also prints the output of failed tests, which may look like cargo's output.
             Runner::Nextest if self.has_summary => {
                 if line.starts_with("FLAKY ") {
                     self.flaky.push(line.to_owned());
@@ -307,7 +307,7 @@ impl Run {
         let (mut passed, mut failed) = (0, 0);
         for result in &self.results {
             passed += result.tests.passed + u64::from(result.failure.is_none());
-            // A failed test also fails its step, which counts once.
+            // A failed test also fails its step, so both together count once.
             failed += match result.failure {
                 Some(_) => result.tests.failed.max(1),
                 None => result.tests.failed,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::run::{Run, Step, panic_message};
 use crate::{behaviours, dependencies, documents, features, references, root, spelling};
 
-/// Builds and tests the whole workspace at once, so that each crate is compiled with one set of features.
+/// Builds and tests the whole workspace at once, so that each crate is compiled with only one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Filter of the tests that need the SQL Server emulator.
@@ -58,14 +58,14 @@ pub(crate) fn test(run: &mut Run) {
     }
 }
 
-/// Runs the tests with frameworks, which take minutes to install.
+/// Runs the tests with frameworks. Installing the frameworks takes minutes.
 pub(crate) fn clients(run: &mut Run) {
     let tests = Step::cargo("load tools with frameworks", &["test", "--test", "cli"]);
     let filter = ["--", "--ignored", "--nocapture", "clients::frameworks"];
     run.step(&linted(tests.arguments(&WORKSPACE)).arguments(&filter));
 }
 
-/// Runs the tests, which wait most of the time, beside builds with low priority.
+/// Runs the tests together with builds at low priority, because the tests wait most of the time.
 fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
     thread::scope(|scope| {
         let background = scope.spawn(move || {
@@ -90,7 +90,7 @@ fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, r
     run.step(&servers.with_addresses(tests));
 }
 
-/// Checks format and lints, and runs the quick tests of the packages that differ from the last commit. If none
+/// Checks format and lints, and runs the quick tests of the packages that differ from the last commit. If no package
 /// differs, runs all quick tests.
 pub(crate) fn check(run: &mut Run) {
     if !check_and_build(run) {
@@ -135,7 +135,7 @@ pub(crate) fn check_documents(run: &mut Run) {
 /// Builds every target for the tests, with clippy as the compiler of the workspace's crates.
 fn build() -> Step {
     let step = Step::cargo("build everything with clippy", &["build"]);
-    // `--lib` would build the macro crate with a second profile.
+    // With `--lib`, the macro crate would be built with a second profile.
     let targets = ["--bins", "--examples", "--tests", "--benches"];
     linted(step.arguments(&WORKSPACE).arguments(&targets))
 }
@@ -144,15 +144,15 @@ fn build() -> Step {
 fn linted(step: Step) -> Step {
     let step = step
         .variable("RUSTC_WORKSPACE_WRAPPER", clippy_driver())
-        // The separator that `cargo clippy` uses.
+        // The separator of arguments that `cargo clippy` uses.
         .variable("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__")
-        // A changed snapshot fails the test and writes no file.
+        // With this value, a changed snapshot fails the test and writes no file.
         .variable("INSTA_UPDATE", "no");
     // CI builds once, so incremental compilation only costs time.
     if std::env::var_os("CI").is_some() { step.variable("CARGO_INCREMENTAL", "0") } else { step }
 }
 
-/// Returns the `clippy-driver` beside this cargo. The one on `PATH` may be a slow rustup proxy.
+/// Returns the `clippy-driver` in the directory of this cargo. The one on `PATH` may be a slow rustup proxy.
 fn clippy_driver() -> String {
     let name = format!("clippy-driver{}", std::env::consts::EXE_SUFFIX);
     let cargo = std::env::var_os("CARGO").map(PathBuf::from);
@@ -174,14 +174,14 @@ fn documentation_and_features() -> anyhow::Result<Vec<Step>> {
     Ok([documentation].into_iter().chain(features).collect())
 }
 
-/// Returns a step that builds the SQL Server emulator. A separate process can have low priority.
+/// Returns a step that builds the SQL Server emulator. It is a separate process, so that it can have low priority.
 fn build_emulator() -> Step {
     let arguments =
         ["run", "--quiet", "--package", "callgate-test-support", "--bin", "build-tools"];
     Step::cargo("build the SQL Server emulator", &arguments)
 }
 
-/// Downloads the programs that tests start and the system lacks, while the workspace is compiled.
+/// Downloads the programs that tests start but the system lacks, while the workspace is compiled.
 fn download(tmp: &Path) {
     let tests = root().join("crates/callgate-cli/tests");
     thread::scope(|scope| {
@@ -205,7 +205,7 @@ fn download(tmp: &Path) {
         // Creates the initial data directories.
         drop(Servers::start(tmp));
         for installed in packages {
-            // The scope would replace the message of the panic.
+            // The scope would otherwise replace the message of the panic.
             installed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });

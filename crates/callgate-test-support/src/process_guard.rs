@@ -1,8 +1,8 @@
 //! Stops a server when its test ends.
 //!
-//! A shell starts the server and then reads its standard input. The test process holds the other end, so the pipe
-//! closes however the test ends, even by `SIGKILL`. The shell then stops the server and removes its directory. The
-//! shell has its own process group, since signals to the test's group must not end it first.
+//! A shell starts the server and then reads its own standard input. The test process holds the other end of the pipe.
+//! The pipe closes however the test ends, even by `SIGKILL`. The shell then stops the server and removes its directory.
+//! The shell has its own process group, because signals to the group of the test must not end it first.
 
 use std::fs;
 use std::io::Write as _;
@@ -45,7 +45,7 @@ pub(crate) struct ProcessGuard {
 }
 
 impl ProcessGuard {
-    /// Starts a server. `signal` stops it; its directory is removed afterwards.
+    /// Starts a server. `signal` stops the server. Its directory is removed afterwards.
     pub(crate) fn start(directory: PathBuf, signal: &str, server: &Command) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT, "process-guard"]).arg(&directory).arg(signal);
@@ -65,7 +65,7 @@ impl ProcessGuard {
         input.write_all(b"\n").expect("shell reads its input");
     }
 
-    /// Waits until the server is ready. Returns its output if it exits before.
+    /// Waits until the server is ready. Returns its output if it exits before it is ready.
     pub(crate) fn wait(&self, is_ready: impl Fn() -> bool) -> Result<(), String> {
         until(|| {
             if is_ready() {

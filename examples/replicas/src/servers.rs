@@ -43,7 +43,7 @@ impl Servers {
             format!("cannot start `{program}`; `cargo build -p callgate-cli` makes it")
         })?;
         let output = child.stdout.take().context("it has no output")?;
-        // From here on, a failure stops it with the others.
+        // From here on, a failure stops this server together with the others.
         self.running.push((child, SocketAddr::from(([127, 0, 0, 1], 0))));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
@@ -55,7 +55,7 @@ impl Servers {
         Ok(())
     }
 
-    /// The URL is in the environment, since a list of processes shows the arguments.
+    /// The URL is passed in the environment, because a list of processes shows the arguments.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("CALLGATE_DATABASE", &self.database);

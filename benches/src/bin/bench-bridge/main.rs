@@ -1,5 +1,5 @@
-//! Measures the cost of a bridge: the same call directly, through `callgate bridge`, and through npm's `mcp-remote`,
-//! in turns.
+//! Measures the overhead of a bridge. Runs the same call directly, through `callgate bridge`, and through npm's
+//! `mcp-remote`, in turns.
 
 mod peer;
 mod programs;
@@ -75,7 +75,7 @@ fn calls(
             remote.begin(era)?;
             Some(remote)
         }
-        // mcp-remote does not support this era.
+        // mcp-remote does not support the modern era.
         Era::Modern => None,
     };
     let mut costs = Vec::new();

@@ -1,4 +1,4 @@
-//! Hostile clients: each does the same for ever, and connects again if it is disconnected.
+//! Hostile clients. Each repeats one kind of request forever, and connects again if it is disconnected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Pause between the bytes of a slow request.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Names of what hostile clients do, for the report.
+/// Descriptions of what hostile clients do, for the report.
 pub(crate) const KINDS: [&str; 10] = [
     "bodies of a byte per second",
     "heads of a byte per second",
@@ -29,7 +29,8 @@ pub(crate) const KINDS: [&str; 10] = [
     "bodies of 2 MB",
 ];
 
-/// Runs until it is aborted. Half of the clients of a kind have no token and half have one, of the same user.
+/// Runs until it is aborted. Half of the clients of each kind have no token, the other half have a token of the same
+/// user.
 pub(crate) async fn run(number: usize, server: Arc<Server>) {
     let kind = number % KINDS.len();
     let has_token = number / KINDS.len() % 2 == 1;
@@ -102,7 +103,7 @@ async fn wrong_tokens(stream: &mut TcpStream) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a stream, or with a token requests lists as fast as the server takes them, and reads nothing.
+/// Opens a stream, or, with a token, requests lists as fast as the server accepts them. Reads no replies.
 async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
     if token.is_empty() {
         let params = json!({
@@ -117,7 +118,7 @@ async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
         let more = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
         let request = Request::post("/mcp", token, &more, &body.to_string());
         stream.write_all(&request.0).await?;
-        // Without reading, the end of the stream is not noticed.
+        // Because nothing is read, the end of the stream is not noticed.
         tokio::time::sleep(Duration::from_mins(1)).await;
         return Ok(());
     }

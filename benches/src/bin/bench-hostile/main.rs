@@ -1,4 +1,5 @@
-//! Measures honest clients of the packaged program, with and without hostile ones, and fails if these hurt them.
+//! Measures honest clients of the packaged program, with and without hostile clients. Fails if hostile clients impair
+//! the honest ones.
 
 mod exchange;
 mod honest;

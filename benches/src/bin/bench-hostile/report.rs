@@ -1,4 +1,4 @@
-//! The report, and what makes it fail.
+//! The report, and the limits that make the benchmark fail.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl Report {
         text
     }
 
-    /// Fails if hostile clients hurt the honest ones or the server.
+    /// Fails if hostile clients impair the honest clients or the server.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Self { baseline, attacked, .. } = self;
         for phase in [baseline, attacked] {

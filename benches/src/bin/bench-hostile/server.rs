@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::exchange::{self, Request};
 use crate::service;
 
-/// Number of honest users, each of whom stays within the default rate limit. Another one is hostile.
+/// Number of honest users. Each stays within the default rate limit. One additional user is hostile.
 pub(crate) const HONEST_USERS: usize = 90;
 
 const DATABASE: &str = "sqlite:callgate-demo.db";
@@ -23,7 +23,7 @@ const DATABASE: &str = "sqlite:callgate-demo.db";
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
-    /// Tokens of the users, the hostile one's last.
+    /// Tokens of the users. The last one belongs to the hostile user.
     pub(crate) tokens: Vec<String>,
     _directory: TempDir,
 }

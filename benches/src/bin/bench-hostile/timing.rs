@@ -1,4 +1,4 @@
-//! Whether denied and unknown tools can be told apart by the time of their replies.
+//! Checks whether denied and unknown tools can be distinguished by the time of their replies.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -14,8 +14,8 @@ const DENIED: &str = "content.article.delete";
 /// An unknown tool of the same length.
 const UNKNOWN: &str = "content.article.delats";
 
-/// Minimum of Mann and Whitney's z that is a significant difference. One endpoint of five exceeds it by chance in
-/// fewer than one of 3,000 runs.
+/// Minimum z of the Mann-Whitney test that counts as a significant difference. By chance, one endpoint of five exceeds
+/// it in fewer than one of 3,000 runs.
 const SIGNIFICANT: f64 = 4.0;
 
 /// Requests both tools alternately at every endpoint. Returns a table, and an error if a difference is significant.
@@ -26,7 +26,7 @@ pub(crate) async fn compare(server: &Server, pairs: usize) -> anyhow::Result<Str
     let mut times = vec![[Vec::new(), Vec::new()]; count];
     let warm_up = pairs / 10;
     for pair in 0..pairs + warm_up {
-        // Many users, so that none exceeds the rate limit.
+        // Uses many users, so that no user exceeds the rate limit.
         let user = server.tokens.get(pair % HONEST_USERS).map_or("", String::as_str);
         let mut tools = [(DENIED, 0), (UNKNOWN, 1)];
         // Alternates which of the two comes first.
@@ -77,12 +77,13 @@ fn requests(id: &str, token: &str) -> [(&'static str, Request); 5] {
     ]
 }
 
-/// Sorts two samples of the same size and returns Mann and Whitney's z: positive if the first is larger.
+/// Sorts two samples of the same size and returns the z of the Mann-Whitney test. It is positive if the first sample is
+/// larger.
 #[expect(clippy::cast_precision_loss, reason = "far fewer samples than 2^52")]
 fn mann_whitney(first: &mut [f64], second: &mut [f64]) -> f64 {
     first.sort_by(f64::total_cmp);
     second.sort_by(f64::total_cmp);
-    // Twice the number of pairs in which the first is larger; equal ones count half.
+    // Twice the number of pairs in which the first value is larger. Pairs of equal values count half.
     let wins: usize = first
         .iter()
         .map(|time| {

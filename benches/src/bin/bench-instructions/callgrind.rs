@@ -13,7 +13,7 @@ pub(crate) struct Counts<T> {
     pub(crate) allocations: T,
 }
 
-/// Functions of the allocators, each of which is one allocation.
+/// Functions of the allocators. Each call of one of them is one allocation.
 const ALLOCATING: [&str; 10] = [
     "mi_malloc",
     "mi_malloc_aligned",
@@ -27,7 +27,7 @@ const ALLOCATING: [&str; 10] = [
     "realloc",
 ];
 
-/// Returns the command that counts in a program, to a file.
+/// Returns a command that runs a program under callgrind and writes the counts to a file.
 pub(crate) fn command(program: &Path, out: &Path) -> anyhow::Result<Command> {
     let target = std::env::current_exe()?;
     let target = target.ancestors().nth(2).context("program is not below the target directory")?;
@@ -43,8 +43,8 @@ pub(crate) fn read(out: &Path) -> anyhow::Result<Counts<u64>> {
     counts(&text).context("callgrind's counts have no total")
 }
 
-/// A function is named once as `(number) name` and then by its number. `cfn` is a called function, and the next line
-/// begins with `calls=` and the number of calls.
+/// Parses callgrind's output. A function is first written as `(number) name`, later only as its number. `cfn` is a
+/// called function. The line after it begins with `calls=` and the number of calls.
 fn counts(text: &str) -> Option<Counts<u64>> {
     let mut counts = Counts::default();
     let mut allocating = Vec::new();

@@ -1,7 +1,7 @@
 //! Counts the instructions and allocations of a request with callgrind, and writes a table.
 //!
-//! Counts do not depend on the load of the machine. A server runs twice, with requests to warm up and with more: the
-//! difference is the cost of the requests.
+//! Counts do not depend on the load of the machine. A server runs twice: first with the warm-up requests only, then
+//! with additional requests. The difference is the cost of the additional requests.
 
 mod callgrind;
 mod exchange;
@@ -18,9 +18,9 @@ use clap::Parser;
 use crate::callgrind::Counts;
 use crate::server::{Server, Service};
 
-/// Requests before those that are counted.
+/// Number of warm-up requests, which are not counted.
 const WARM_UP: u32 = 100;
-/// A larger difference to the previous table is marked.
+/// Relative difference from the previous table above which a row is marked.
 const MARKED: f64 = 0.03;
 
 /// Count the instructions of a request.

@@ -1,4 +1,4 @@
-//! The minimum: axum, the JSON-RPC envelope and replies in Callgate's form, without checks of tokens, tools and
+//! The lower bound: axum, the JSON-RPC envelope and replies in Callgate's format, without checks of tokens, tools and
 //! arguments.
 
 use std::sync::Arc;

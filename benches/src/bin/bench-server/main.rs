@@ -20,7 +20,7 @@ use clap::Parser;
 use tokio::net::TcpListener;
 use tower::make::Shared;
 
-/// The allocator of the program `callgate`, for all servers.
+/// The allocator that the program `callgate` uses, for all servers.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,7 +40,7 @@ struct Arguments {
     upstream: Option<SocketAddr>,
 }
 
-/// Uses one thread, since the server has one core.
+/// Uses one thread, because the server has one core.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();

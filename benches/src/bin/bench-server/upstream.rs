@@ -1,4 +1,5 @@
-//! The service behind the proxies, written with hyper. Sends the same reply to every request, with its id.
+//! The service behind the proxies, written with hyper. Sends the same reply to every request, with the id of the
+//! request.
 
 use std::convert::Infallible;
 

@@ -45,7 +45,7 @@ impl Authenticate for Tokens {
     }
 }
 
-/// Returns Callgate's service, which requires a token as the other servers do.
+/// Returns Callgate's service. Like the other servers, it requires a token.
 pub(crate) fn service(tools: &[Tool]) -> anyhow::Result<HttpService> {
     let local = local(tools)?;
     let methods = local.methods().to_vec();
@@ -73,7 +73,7 @@ fn over(name: &str, upstream: impl Upstream + 'static, methods: Vec<Method>) -> 
     for method in methods {
         catalog.add(method, 0, &Types::default(), []);
     }
-    // One client sends as much as it can.
+    // No limit, because one client sends as much as it can.
     let unlimited = RateLimits { per_caller: Some(RateLimit::Unlimited), ..RateLimits::default() };
     let gateway = Gateway::new([(Arc::from(name), Arc::new(upstream) as Arc<dyn Upstream>)])
         .rate_limits(unlimited);

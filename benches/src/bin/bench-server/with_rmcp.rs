@@ -95,7 +95,7 @@ impl Handler {
     }
 }
 
-/// Leaks the strings: rmcp copies the list for each reply, and borrowed strings are cheaper to copy.
+/// Leaks the strings, because rmcp copies the list for each reply and borrowed strings are cheaper to copy.
 fn rmcp_tool(tool: &Tool) -> rmcp::model::Tool {
     let name: &'static str = tool.name.clone().leak();
     let description: &'static str = tool.description.clone().leak();
@@ -136,7 +136,7 @@ impl ServerHandler for Handler {
         let arguments = serde_json::to_string(&request.arguments.unwrap_or_default())
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let mut result = CallToolResult::success(vec![ContentBlock::text(arguments)]);
-        // The other servers also omit it.
+        // Omitted, because the other servers omit it too.
         result.is_error = None;
         Ok(result.into())
     }

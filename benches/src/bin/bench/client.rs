@@ -79,8 +79,8 @@ impl Client {
         connection.send(&prepared.bytes)
     }
 
-    /// Reads and checks the available replies, and adds the idle connections to `free`. Does not sleep, since waking
-    /// the load generator would cost the server's core time.
+    /// Reads and checks the available replies, and adds the idle connections to `free`. Does not sleep, because waking
+    /// up the load generator would cost time on the server's core.
     pub(crate) fn receive(
         &mut self,
         requests: &[Prepared],

@@ -32,7 +32,7 @@ impl Connection {
         Ok(Self { stream, buffer: vec![0; BUFFER], filled: 0 })
     }
 
-    /// Sends a request. The socket buffer is empty, since the previous reply has arrived.
+    /// Sends a request. The socket buffer is empty, because the previous reply has arrived.
     pub(crate) fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.filled = 0;
         let written = self.stream.write(request).context("failed to send a request")?;
@@ -58,7 +58,7 @@ impl Connection {
                 let body = self.buffer.get(body).unwrap_or_default();
                 return Ok(Some((status, body)));
             }
-            // A partial read: the next event announces the rest.
+            // If the read was partial, the next event announces the rest.
             if read < room_length {
                 return Ok(None);
             }

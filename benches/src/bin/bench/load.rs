@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Prepared};
 
-/// Maximum delay at the end of a round. A server with a longer delay cannot keep up.
+/// Maximum delay at the end of a round. A server with a longer delay counts as one that cannot keep up.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Result of a full load.
@@ -48,9 +48,9 @@ pub(crate) fn full(
 /// Result of a fixed rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Paced {
-    /// Times from when a request was due to its reply, sorted.
+    /// Times from the moment at which a request was due to its reply, sorted.
     pub(crate) latencies: Vec<Duration>,
-    /// Number of requests that were due and not sent before the end.
+    /// Number of requests that were due but not sent before the end.
     pub(crate) left: usize,
 }
 

@@ -15,14 +15,14 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) processor: String,
     pub(crate) kernel: String,
-    /// Set if servers and load generator have separate cores.
+    /// Whether servers and load generator have separate cores.
     pub(crate) pinned: bool,
 }
 
 impl Machine {
     /// Pins this process to its core and detects the machine.
     pub(crate) fn prepare() -> Self {
-        // Before pinning, which reduces the number to one.
+        // Read before pinning, which reduces the number to one.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pinned = cores > 1 && pin_self();
         if !pinned {

@@ -132,8 +132,8 @@ fn run_case(plan: &Plan, case: Case, contenders: &mut [Contender]) -> anyhow::Re
     Ok(CaseResults { case, loads, latencies, repeated })
 }
 
-/// Measures latency at half of the baseline's throughput and, if a server cannot keep up, also at half of the
-/// slowest server's.
+/// Measures latency at half of the baseline's throughput. If a server cannot keep up, also measures at half of the
+/// slowest server's throughput.
 fn latencies(
     plan: &Plan,
     case: Case,

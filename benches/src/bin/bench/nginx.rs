@@ -45,8 +45,8 @@ pub(crate) fn start(upstream: SocketAddr, machine: &Machine) -> anyhow::Result<S
     Ok(started)
 }
 
-/// Tuned configuration: no access log, persistent connections to the upstream, and no temporary files for bodies of
-/// this size.
+/// Returns a tuned configuration: no access log, persistent connections to the upstream, and no temporary files for
+/// bodies of this size.
 fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
     let directory = directory.display();
     format!(

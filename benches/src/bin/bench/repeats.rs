@@ -2,7 +2,7 @@
 
 use crate::results::Cores;
 
-/// Number of repeated rounds, and of repeats left.
+/// Number of repeated rounds, and number of remaining repeats.
 #[derive(Debug)]
 pub(crate) struct Repeats {
     pub(crate) made: usize,
@@ -15,8 +15,8 @@ impl Repeats {
         Self { made: 0, left: rounds }
     }
 
-    /// Runs the rounds. A round measures every server. If one of them was disturbed, repeats the whole round while
-    /// repeats are left.
+    /// Runs the rounds. A round measures every server. If one of the measurements was disturbed, repeats the whole
+    /// round while repeats remain.
     pub(crate) fn rounds<T>(
         &mut self,
         count: usize,

@@ -9,7 +9,7 @@ use crate::load::{Full, Paced};
 use crate::statistics::Spread;
 use crate::usage::{Memory, Used};
 
-/// Maximum share of a round for which a process may wait for its core. Otherwise the round is repeated.
+/// Maximum share of a round for which a process may wait for its core. If it waits longer, the round is repeated.
 pub(crate) const MAX_WAITING: f64 = 0.02;
 
 /// All results.
@@ -53,13 +53,13 @@ pub(crate) struct Round {
 /// Shares of the time of a round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// Server and service on their core.
+    /// Share of time in which the server and the service used their core.
     pub(crate) server: f64,
-    /// Load generator on its core.
+    /// Share of time in which the load generator used its core.
     pub(crate) generator: f64,
-    /// Waiting for a core that another process used.
+    /// Share of time spent waiting for a core that another process used.
     pub(crate) waiting: f64,
-    /// Core stolen by the host of a virtual machine.
+    /// Share of time in which the host of a virtual machine used the core.
     pub(crate) stolen: f64,
 }
 

@@ -40,7 +40,8 @@ impl Engine {
         }
     }
 
-    /// Returns the server at the address in [`Self::env_var`]. If it is not set, starts one for this process.
+    /// Returns the server at the address in [`Self::env_var`]. If the variable is not set, starts a server for this
+    /// process.
     pub fn shared(self, tmp: &Path) -> &'static DatabaseServer {
         static POSTGRES: OnceLock<DatabaseServer> = OnceLock::new();
         static MARIADB: OnceLock<DatabaseServer> = OnceLock::new();

@@ -56,7 +56,8 @@ impl Backend for MariaDb {
         command.arg("--no-defaults").args(base_directory(tmp));
         command.arg(argument("--datadir=", directory.join("data")));
         command.arg(argument("--socket=", directory.join("socket")));
-        // In a shared directory, another server of the same user would remove its temporary tables.
+        // In a shared temporary directory, another server of the same user would remove the temporary tables of this
+        // one.
         command.arg(argument("--tmpdir=", directory.join("data")));
         command.arg(argument("--pid-file=", directory.join("mariadbd.pid")));
         command.arg(argument("--init-file=", users)).arg(format!("--port={port}"));
@@ -80,7 +81,7 @@ impl Backend for MariaDb {
         command
     }
 
-    /// MariaDB opens its port when it is ready.
+    /// Returns `true` if the port is open. MariaDB opens its port when it is ready.
     fn is_ready(&self, _: &Path, address: SocketAddr) -> bool {
         TcpStream::connect(address).is_ok()
     }

@@ -14,7 +14,7 @@ const PACKAGE: &str = "postgresql";
 /// PostgreSQL.
 pub(super) struct Postgres;
 
-/// Returns the client beside the server. The one on `PATH` may be a slow wrapper script.
+/// Returns the client in the directory of the server. The client on `PATH` may be a slow wrapper script.
 fn psql(tmp: &Path) -> Command {
     let server = debian(tmp, PACKAGE, "postgres");
     let program = fs::canonicalize(server.get_program());
@@ -42,7 +42,7 @@ impl Backend for Postgres {
         run(&mut not_as_root(initialise));
     }
 
-    /// Stops immediately, but releases shared memory.
+    /// Signal that stops the server immediately but releases shared memory.
     fn stop_signal(&self) -> &'static str {
         "QUIT"
     }
@@ -73,7 +73,8 @@ impl Backend for Postgres {
         not_as_root(command)
     }
 
-    /// Reads `postmaster.pid`: the port accepts connections earlier. A killed server leaves the file with its old id.
+    /// Reads `postmaster.pid`, because the port accepts connections before the server is ready. A killed server leaves
+    /// the file with its old process id.
     fn is_ready(&self, directory: &Path, _: SocketAddr) -> bool {
         let read = |name| fs::read_to_string(directory.join(name)).unwrap_or_default();
         let (file, id) = (read("data/postmaster.pid"), read("pid"));

@@ -17,18 +17,18 @@ use crate::process_guard::{ProcessGuard, until};
 
 /// User of every database.
 pub(super) const USER: &str = "callgate";
-/// Contains characters that a URL has to encode.
+/// Password. Contains characters that must be encoded in a URL.
 pub(super) const PASSWORD: &str = "s3cret:/@%";
 const ENCODED_PASSWORD: &str = "s3cret%3A%2F%40%25";
 /// User id of `nobody`, for servers that refuse to run as root.
 const NOBODY: u32 = 65534;
-/// Number of ports to try, since another process may bind a free port first.
+/// Number of ports to try, because another process may bind a free port first.
 const PORT_ATTEMPTS: usize = 5;
 
 /// A running database server. It stops when it is dropped.
 #[derive(Debug)]
 pub struct DatabaseServer {
-    /// `None` for a server that another process started.
+    /// Guard of the process; `None` for a server that another process started.
     guard: Option<Mutex<ProcessGuard>>,
     address: SocketAddr,
     engine: Engine,
@@ -118,7 +118,7 @@ impl DatabaseServer {
     /// Creates a database.
     pub fn database(&self) -> TestDatabase {
         let number = self.database_count.fetch_add(1, Ordering::Relaxed);
-        // Test processes share the server, and the system reuses process ids.
+        // Test processes share the server, and the operating system reuses process ids.
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
         let name = format!("test_{:x}{since:x}_{number}", std::process::id());
         self.sql(self.engine.backend().default_database(), &format!("CREATE DATABASE {name}"));
@@ -144,7 +144,7 @@ impl DatabaseServer {
         let mut input = child.stdin.take().expect("stdin is piped");
         let sql = sql.to_owned();
         let writer = std::thread::spawn(move || {
-            // A client that stops at an error does not read the rest.
+            // A client that stops at an error does not read the rest of its input.
             let _ = std::io::Write::write_all(&mut input, sql.as_bytes());
         });
         let output = child.wait_with_output().expect("client exits");
@@ -175,7 +175,7 @@ impl DatabaseServer {
         until(|| {
             let mut guard = self.guard();
             guard.restart();
-            // A process of the killed server may still be in the way.
+            // A process of the killed server may still block the restart.
             let backend = self.engine.backend();
             guard.wait(|| backend.is_ready(guard.directory(), self.address)).ok()
         });
@@ -222,7 +222,7 @@ fn data_template(engine: Engine, tmp: &Path) -> PathBuf {
     let copy = TempDir::with_prefix_in("new", tmp.join("databases"));
     let copy = copy.expect("directory is writable").keep();
     run(Command::new("cp").arg("-a").arg(data).arg(copy.join("data")));
-    // Atomic. Another process may have been faster.
+    // Renaming is atomic. Another process may have been faster.
     let _ = fs::rename(copy.join("data"), &template);
     let _ = fs::remove_dir_all(copy);
     template

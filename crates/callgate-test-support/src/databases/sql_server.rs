@@ -27,7 +27,7 @@ pub struct SqlServerEmulator {
 impl SqlServerEmulator {
     /// User name.
     pub const USER: &str = "sa";
-    /// Contains characters that a URL has to encode.
+    /// Password. Contains characters that must be encoded in a URL.
     pub const PASSWORD: &str = "s3cret:/@%+";
 
     /// Starts a server without TLS. `tmp` is `CARGO_TARGET_TMPDIR`.
@@ -70,7 +70,7 @@ impl SqlServerEmulator {
         let root = tools.join(format!("iridium-{VERSION}"));
         let program = root.join("bin/iridium-server");
         fs::create_dir_all(&tools).expect("directory is writable");
-        // Several test processes may build it.
+        // Several test processes may build it at the same time.
         let lock = File::create(tools.join("lock")).expect("directory is writable");
         lock.lock().expect("file can be locked");
         if !program.exists() {
@@ -95,6 +95,6 @@ fn install(tools: &Path, root: &Path) {
     let status = install.status().expect("cargo starts");
     let _ = fs::remove_dir_all(&scratch);
     assert!(status.success(), "failed to build the SQL Server emulator: {install:?}: {status}");
-    // Atomic, so that an interrupted build leaves nothing.
+    // Renaming is atomic, so that an interrupted build leaves nothing.
     fs::rename(fresh, root).expect("directory is writable");
 }

@@ -38,7 +38,7 @@ fn binary(root: &Path, program: &str) -> Option<PathBuf> {
         let version = name.strip_prefix(program);
         version.is_some_and(|it| it.chars().all(|c| c.is_ascii_digit() || c == '.'))
     };
-    // PostgreSQL has a directory for each version; its programs in /usr/bin are slow wrapper scripts.
+    // PostgreSQL has a directory for each version. Its programs in /usr/bin are slow wrapper scripts.
     let versions = entries(&root.join("usr/lib/postgresql")).map(|version| version.join("bin"));
     let common = ["usr/bin", "usr/sbin"].map(|directory| root.join(directory));
     versions.chain(common).find_map(|directory| entries(&directory).filter(is_program).min())
@@ -70,7 +70,7 @@ fn unpack(tmp: &Path, package: &str) -> PathBuf {
         return root;
     }
     std::fs::create_dir_all(&home).expect("directory is writable");
-    // Several test processes may unpack it, and apt locks its lists.
+    // Several test processes may unpack it at the same time, and apt locks its lists.
     let lock = File::create(home.join("lock")).expect("directory is writable");
     lock.lock().expect("file can be locked");
     if root.is_dir() {
@@ -89,7 +89,7 @@ fn unpack(tmp: &Path, package: &str) -> PathBuf {
         unpack.arg("-x").arg(file).arg(&fresh);
         run(&mut unpack).unwrap_or_else(|error| panic!("{error}"));
     }
-    // Atomic, so that an interrupted test leaves nothing.
+    // Renaming is atomic, so that an interrupted test leaves nothing.
     std::fs::rename(fresh, &root).expect("directory is writable");
     root
 }
@@ -106,7 +106,7 @@ impl Apt {
         std::fs::create_dir_all(lists.join("partial")).expect("directory is writable");
         let mut option = OsString::from("Dir::State::lists=");
         option.push(&lists);
-        // The sandbox user cannot write there.
+        // apt's sandbox user cannot write to this directory.
         let root = OsString::from("APT::Sandbox::User=root");
         let own = Self { options: vec!["-o".into(), option, "-o".into(), root] };
         run(&mut own.command(&["update"]))?;
@@ -115,7 +115,7 @@ impl Apt {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("apt-get");
-        // Leaves the system's cache unchanged.
+        // Does not change the system's cache.
         command.args(["--quiet", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]);
         command.args(&self.options).args(arguments);
         command

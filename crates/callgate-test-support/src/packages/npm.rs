@@ -10,7 +10,7 @@ pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     let name = source.file_name().expect("path has a file name");
     let target = tmp.join(name);
     fs::create_dir_all(&target).expect("directory is writable");
-    // Several test processes may install them.
+    // Several test processes may install them at the same time.
     let lock = File::create(target.join("lock")).expect("directory is writable");
     lock.lock().expect("file can be locked");
     for file in ["package.json", "package-lock.json"].iter().chain(files) {
@@ -32,7 +32,7 @@ pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     target
 }
 
-/// Copies a file if its content differs, since another process may be reading it.
+/// Copies a file only if its content differs, because another process may be reading it.
 fn copy(from: &Path, to: &Path) {
     let text = fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
     if fs::read(to).ok().as_ref() != Some(&text) {
