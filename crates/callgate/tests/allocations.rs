@@ -1,4 +1,4 @@
-//! How many allocations a call through `#[method]` makes, beside those of the function itself.
+//! Counts the allocations of a call through `#[method]`, in addition to those of the function itself.
 #![expect(clippy::unused_async, reason = "the function has the form that is measured")]
 
 use std::alloc::System;
@@ -14,10 +14,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The allocator counts for all threads, so tests take turns.
+/// The allocator counts for all threads, so the tests run one after the other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What the issue of this budget allows.
+/// Maximum number of allocations.
 const BUDGET: usize = 30;
 
 #[derive(Serialize, JsonSchema)]
@@ -57,7 +57,7 @@ fn a_caller_of_whom_no_service_has_a_say_is_prepared_without_an_allocation() {
     assert_eq!(prepared, 0);
 }
 
-/// Allocations of the function alone: the name, and the e-mail where it is asked for.
+/// Allocations of the function alone: the name, and the e-mail if it is requested.
 const OWN: [usize; 2] = [1, 2];
 
 #[test]
@@ -72,7 +72,7 @@ fn a_call_through_the_attribute_stays_within_its_budget() {
         let arguments: Box<RawValue> = serde_json::from_str(text).unwrap();
         let request = CallRequest { id: "user.get", arguments: Some(&arguments), read_only: false };
         let call = || runtime.block_on(gateway.gateway().call(&ada, request)).unwrap();
-        // Once, so that what is made on first use is there.
+        // Runs once before counting, so that values created on first use exist.
         drop(call());
         let region = Region::new(ALLOCATOR);
         drop(call());

@@ -1,4 +1,4 @@
-//! Starts each example as its first line says, and uses it with rmcp's client.
+//! Starts each example with the command in its first line, and uses it with rmcp's client.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::rmcp_client::modern;
 /// A running example. It stops when it is dropped.
 struct Example {
     child: Child,
-    /// Output until it was ready.
+    /// Output until the example was ready.
     said: Vec<String>,
     /// `127.0.0.1:…`
     address: String,

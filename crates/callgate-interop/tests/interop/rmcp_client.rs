@@ -237,7 +237,7 @@ async fn sees_a_tool_appear(client: &Client, place: &Place) {
     assert!(text(&user).contains("Ada Lindqvist"), "{user:?}");
 }
 
-/// Repeats the change until the client is notified, since the client does not report when its stream is open.
+/// Repeats the change until the client is notified, because the client does not report when its stream is open.
 async fn receives_a_notification(client: &Client, place: &Place) {
     let changed = Arc::clone(&client.service().changed);
     for _ in 0..5 {

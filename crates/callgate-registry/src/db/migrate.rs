@@ -101,7 +101,7 @@ pub(crate) async fn migrate(
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
-    // SQL Server refuses the second of two programs that create the first table.
+    // If two programs create the first table, SQL Server refuses the second one.
     let is_refused = |error: &OpenError| {
         url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
     };

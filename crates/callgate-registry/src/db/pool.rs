@@ -83,7 +83,7 @@ where
     retry(MAX_TRIES, E::is_deadlock, attempt).await
 }
 
-/// Repeats an operation while its error is a temporary one, for a number of attempts in total.
+/// Repeats an operation while its error is temporary, up to a total number of attempts.
 pub(crate) async fn retry<T, E, F>(
     tries: usize,
     is_temporary: impl Fn(&E) -> bool,

@@ -501,7 +501,7 @@ pub(crate) fn script(dialect: Dialect) -> String {
 }
 
 impl Table {
-    /// Returns the stored columns, those of the key first.
+    /// Returns the stored columns. The key columns come first.
     pub(crate) fn stored_columns(&self) -> Vec<(&'static str, Stored)> {
         let is_key = |column: &&Column| self.key.split(", ").any(|key| key == column.name);
         let (keys, others): (Vec<&Column>, Vec<&Column>) = self.columns.iter().partition(is_key);

@@ -11,7 +11,7 @@ use crate::db::pool::retry_deadlocks;
 use crate::rows::{GrantHolder, MethodRow, UpstreamRow};
 use crate::store::{Entity, NewToken, Result, Store as _, StoreError};
 
-/// Returns the permission table, its column and the id.
+/// Returns the permission table, its column for the holder, and the id of the holder.
 fn permissions(holder: GrantHolder) -> (&'static str, &'static str, i64) {
     match holder {
         GrantHolder::User(id) => ("{sections_user_permission}", "id_user", id),
@@ -299,7 +299,7 @@ impl StoreTransaction<'_> {
             return Ok(row.int()?);
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
-        // Databases differ in how `INSERT` returns the id.
+        // Databases differ in how `INSERT` returns the new id.
         self.number(look, &[caption.into()]).await
     }
 
@@ -309,7 +309,7 @@ impl StoreTransaction<'_> {
         added.map_err(|error| taken(error, Entity::Section, ident))
     }
 
-    /// Adds a section unless it exists.
+    /// Adds a section, unless it exists.
     pub(super) async fn ensure_section(
         &mut self,
         ident: &str,

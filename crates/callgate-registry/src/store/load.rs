@@ -46,7 +46,7 @@ const ROLE_GRANTS: &str = "SELECT {int id_section}, {int id_user_type}, {text va
 const IMPORTS: &str = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
     FROM callgate_imports";
 
-/// Returns the template that selects methods, to be followed by a condition and an order.
+/// Returns a template that selects methods. A condition and an order must be appended.
 pub(super) fn methods(dialect: Dialect) -> String {
     let columns: Vec<_> = MethodRow::column_names().collect();
     format!("SELECT id, {} FROM {{rpc_methods}}", dialect.columns(&columns))
@@ -211,7 +211,7 @@ impl StoreTransaction<'_> {
         self.read(&format!("{} ORDER BY id", methods(self.dialect()))).await
     }
 
-    /// Fails if rows that were read without a snapshot changed meanwhile.
+    /// Fails if rows were read without a snapshot and have changed meanwhile.
     async fn check_unchanged(&mut self, counter: &str, change_counter: i64) -> Result<()> {
         let is_same = self.dialect().has_snapshot_reads()
             || self.change_counter(counter).await? == change_counter;

@@ -1,4 +1,4 @@
-//! Operations of a running gateway.
+//! Operations of a running server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Store for SqlStore {
         let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
         let mut raised = None;
         for part in own.chunks(MAX_CHANGED) {
-            // Another program locks the rows before the counters, which can deadlock.
+            // Another program may lock the rows before the counters, which can cause a deadlock.
             let (before, after) = retry_deadlocks(|| self.name_tools(part)).await?;
             let (first, last) = raised.unwrap_or((before, before));
             if last != before {
@@ -233,7 +233,7 @@ impl Store for SqlStore {
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
         let mut work = self.begin(Purpose::Note).await?;
-        // First, so that other writers of sessions wait.
+        // Increments the counter first, so that other writers of sessions wait.
         let number = work.next_number("sessions").await?;
         let look = format!("{SESSIONS} WHERE nonce = ?");
         let old = work.row(&look, &[nonce.into()]).await?.map(SessionRow::from_row).transpose()?;
@@ -283,13 +283,13 @@ impl Store for SqlStore {
     }
 }
 
-/// Whether another program changed the rows while they were read.
+/// Returns `true` if another program changed the rows while they were read.
 fn is_conflict(error: &StoreError) -> bool {
     matches!(error, StoreError::Conflict)
 }
 
 impl SqlStore {
-    /// Returns the time of the database.
+    /// Writes the lease. Returns the current time of the database.
     async fn write_lease(&self, server: &str, seconds: i64) -> Result<i64> {
         let mut work = self.begin(Purpose::Note).await?;
         let now = work.number("SELECT {seconds now}", &[]).await?;
@@ -304,7 +304,7 @@ impl SqlStore {
         Ok(now)
     }
 
-    /// Sets tool names of rows without one. Returns the catalog's change counter before and after.
+    /// Sets the tool names of rows that have none. Returns the catalog's change counter before and after.
     async fn name_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
         let (list, ids) = listed(names.iter().map(|(id, _)| *id));
         let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
@@ -322,7 +322,7 @@ impl SqlStore {
         Ok((before, after))
     }
 
-    /// Records uses of tokens unless a later one is stored.
+    /// Records uses of tokens, unless a later use is already stored.
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
         let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
         let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);

@@ -1,7 +1,7 @@
-//! What holds in each database.
+//! Behaviour that every kind of database must have.
 //!
-//! A test is a function of a registry, or of a kind of database where it needs more than one or none
-//! yet; the lists below make one of it for each kind.
+//! A test is a function of a registry, or of a kind of database if it needs several databases or an empty one. The
+//! lists below create a test for each kind of database.
 
 mod constraints;
 pub(crate) mod copy;
@@ -151,7 +151,7 @@ contract! {
     on_sqlite: Kind::Sqlite;
     on_postgres: Kind::Postgres;
     on_mariadb: Kind::MariaDb;
-    // The emulator, that is. What else that cannot do is in `Place::scale` and in `emulator.rs`.
+    // This is the SQL Server emulator. Its other limitations are in `Place::scale` and in `emulator.rs`.
     on_sql_server: Kind::SqlServer,
         at_once: #[ignore = "its transactions put a copy of the database back: of two at once, one is lost"],
         numbers: #[ignore = "it does not count on behind a number that was given"];

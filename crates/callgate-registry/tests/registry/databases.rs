@@ -1,4 +1,4 @@
-//! A registry of its own for each test, in each kind of database.
+//! A separate registry for each test, in each kind of database.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,17 +18,17 @@ pub(crate) enum Kind {
     SqlServer,
 }
 
-/// How large a registry is at most in the tests, so that they take seconds.
+/// Maximum size of a registry in the tests, so that they take seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) methods: usize,
     pub(crate) users: usize,
     pub(crate) tokens: usize,
-    /// How many letters a long text has.
+    /// Number of letters of a long text.
     pub(crate) letters: usize,
-    /// How many letters a long name has; they come by the three.
+    /// Number of letters of a long name; a multiple of three.
     pub(crate) name: usize,
-    /// How many values a long list has.
+    /// Number of values of a long list.
     pub(crate) listed: usize,
 }
 
@@ -41,23 +41,23 @@ const LARGE: Scale = Scale {
     listed: 12_000,
 };
 
-/// An empty database, gone at the end.
+/// An empty database, which is removed at the end.
 pub(crate) struct Place {
     pub(crate) url: DatabaseUrl,
     home: Home,
 }
 
-/// What holds a database.
+/// The server or file that holds a database.
 enum Home {
     Directory(#[expect(dead_code, reason = "it is gone with it")] TempDir),
-    /// With the name that it has there.
+    /// A server, and the name of the database in it.
     Server(&'static DatabaseServer, String),
-    /// It has one database only.
+    /// The emulator, which has only one database.
     SqlServerEmulator(SqlServerEmulator),
 }
 
 impl Kind {
-    /// A database that has nothing yet.
+    /// Creates an empty database.
     #[allow(clippy::unused_async, reason = "a server is waited for, a file is not")]
     pub(crate) async fn place(self) -> Place {
         match self {
@@ -75,8 +75,8 @@ impl Kind {
         }
     }
 
-    /// Where a copy is made to: a database that has nothing yet, or for the SQL Server emulator a registry
-    /// that has nothing yet, since its triggers are made anew.
+    /// Creates the target of a copy: an empty database. For the SQL Server emulator it is an empty registry, because
+    /// its triggers are replaced.
     pub(crate) async fn target(self) -> Place {
         match self {
             Self::SqlServer => self.registry().await.place,
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// The server of all tests.
+    /// Returns the server that all tests share.
     pub(crate) fn server(self) -> &'static DatabaseServer {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         match self {
@@ -108,7 +108,7 @@ impl Kind {
     }
 }
 
-/// A database that has nothing yet.
+/// Creates an empty database on the server.
 impl From<&'static DatabaseServer> for Place {
     fn from(server: &'static DatabaseServer) -> Self {
         let database = server.database();
@@ -128,13 +128,12 @@ impl Place {
         SqlStore::migrate(&self.url, &DatabaseOptions::default(), tables).await
     }
 
-    /// Runs plain SQL on a connection of its own, as another program would. Comes back with what that
-    /// printed.
+    /// Runs plain SQL on a separate connection, as another program would. Returns the output.
     pub(crate) async fn sql(&self, sql: &str) -> String {
         self.try_sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// Runs plain SQL that may be refused.
+    /// Runs plain SQL that the database may refuse.
     pub(crate) async fn try_sql(&self, sql: &str) -> Result<String, String> {
         match &self.home {
             Home::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
@@ -149,7 +148,7 @@ impl Place {
         }
     }
 
-    /// Runs plain SQL meanwhile.
+    /// Runs plain SQL on another thread.
     pub(crate) fn in_background(&self, sql: &str) -> std::thread::JoinHandle<()> {
         let Home::Server(server, name) = &self.home else { panic!("SQLite has no server") };
         let (server, name, sql) = (*server, name.clone(), sql.to_owned());
@@ -158,7 +157,7 @@ impl Place {
 
     pub(crate) fn scale(&self) -> Scale {
         match self.url.dialect() {
-            // The emulator leaves out statements and values of more than 4,000 bytes, and takes its time.
+            // The emulator drops statements and values of more than 4,000 bytes, and is slow.
             Dialect::SqlServer => Scale {
                 methods: 2_000,
                 users: 1_000,
@@ -167,13 +166,13 @@ impl Place {
                 name: 138,
                 listed: 40,
             },
-            // Its triggers are run for each row.
+            // The emulator runs triggers once for each row.
             Dialect::MySql => Scale { tokens: 100_000, ..LARGE },
             _ => LARGE,
         }
     }
 
-    /// A number as 64 digits, in plain SQL.
+    /// Returns an SQL expression for a number with 64 digits.
     pub(crate) fn padded(&self, number: &str) -> String {
         match self.url.dialect() {
             Dialect::Sqlite => format!("printf('%064d', {number})"),
@@ -185,17 +184,17 @@ impl Place {
         }
     }
 
-    /// What a session says whose clock shows another time of the day than UTC.
+    /// Returns the statement that sets a time zone other than UTC for a session.
     pub(crate) fn far_zone(&self) -> &'static str {
         match self.url.dialect() {
             Dialect::Postgres => "SET TIME ZONE 'Asia/Tokyo'; ",
             Dialect::MySql => "SET time_zone = '+09:00'; ",
-            // They have no such setting.
+            // These databases have no such setting.
             Dialect::Sqlite | Dialect::SqlServer => "",
         }
     }
 
-    /// The server, where it is the SQL Server emulator.
+    /// Returns the server, if it is the SQL Server emulator.
     pub(crate) fn emulator(&self) -> &SqlServerEmulator {
         match &self.home {
             Home::SqlServerEmulator(server) => server,
@@ -224,7 +223,7 @@ impl Place {
         url.parse().unwrap()
     }
 
-    /// The time by the database's clock, in plain SQL.
+    /// Returns the SQL expression for the current time of the database.
     pub(crate) fn now(&self) -> &'static str {
         match self.url.dialect() {
             Dialect::Sqlite => "unixepoch()",
@@ -246,7 +245,7 @@ async fn sqlite(url: &DatabaseUrl, sql: &str) -> Result<(), String> {
 }
 
 impl Place {
-    /// What the database answers to a question.
+    /// Returns the result of a query as text.
     pub(crate) async fn told(&self, sql: &str) -> String {
         match &self.home {
             Home::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
@@ -256,7 +255,7 @@ impl Place {
     }
 }
 
-/// What the first column of each row has, by SQLite's own account.
+/// Returns the first column of each row, read with SQLite's own driver.
 pub(crate) async fn sqlite_texts(url: &DatabaseUrl, sql: &str) -> Vec<String> {
     use sqlx::{Connection as _, Row as _};
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(url.path().unwrap());
@@ -267,7 +266,7 @@ pub(crate) async fn sqlite_texts(url: &DatabaseUrl, sql: &str) -> Vec<String> {
     rows.iter().map(|row| row.get_unchecked::<String, _>(0)).collect()
 }
 
-/// A registry, and where it is.
+/// A registry and its database.
 pub(crate) struct Registry {
     pub(crate) store: SqlStore,
     pub(crate) place: Place,

@@ -1,4 +1,4 @@
-//! Every endpoint decides on access as a reference of a few lines does, for random rows.
+//! For random rows, every endpoint makes the same access decision as a reference implementation of a few lines.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::databases::Kind;
 
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-03-26";
-/// The last one is in no row.
+/// Sections. No row contains the last one.
 const SECTIONS: [&str; 4] = ["@authenticated", "a", "b", "gone"];
 const ROLES: usize = 2;
 
@@ -57,7 +57,7 @@ fn rows() -> impl Strategy<Value = Rows> {
         4 => (0..7_i64).prop_map(|value| value.to_string()),
         1 => prop::sample::select(vec!["-1", "99", " 6 ", "lots", ""]).prop_map(str::to_owned),
     ];
-    // Sections that a grant can name are those of rows.
+    // Grants can refer only to sections that have rows.
     let grants = prop::collection::vec((0..SECTIONS.len() - 1, value.clone()), 0..4);
     let own = prop::collection::btree_map(0..SECTIONS.len() - 1, value.clone(), 0..3);
     let user = (prop::option::weighted(0.8, 0..ROLES), own)
@@ -80,7 +80,8 @@ fn rows() -> impl Strategy<Value = Rows> {
 }
 
 impl Rows {
-    /// The reference: returns whether a caller, `None` if anonymous, may use what needs these masks.
+    /// The reference implementation. Returns whether a caller, `None` if anonymous, may use a method that needs these
+    /// masks.
     fn allows(&self, caller: Option<usize>, needs: &[(usize, i64)]) -> bool {
         let user = caller.map(|caller| &self.users[caller]);
         needs.iter().all(|&(section, need)| {
@@ -205,7 +206,7 @@ fn code() -> Local {
     local
 }
 
-/// A server of the rows, as one caller sees it.
+/// A server with the rows, used by one caller.
 struct Endpoints<'a> {
     router: &'a Router,
     token: Option<&'a Token>,
@@ -263,7 +264,7 @@ impl Endpoints<'_> {
         self.send("POST", "/mcp", &headers, body).await.1
     }
 
-    /// Asks in both eras, and in a batch.
+    /// Sends the request in both eras, and in a batch.
     async fn mcp(&self, method: &str, params: Value) -> Vec<(String, Value)> {
         let body = request(method, &params);
         let batch = self.legacy(&json!([body])).await;
@@ -283,7 +284,7 @@ impl Endpoints<'_> {
         self.session = self.send("POST", "/mcp", &[], &request("initialize", &params)).await.0;
     }
 
-    /// Returns for each list the tools in it.
+    /// Returns the tools of each list.
     async fn lists(&self) -> Vec<(String, BTreeSet<String>)> {
         let names = |list: &Value| {
             let names = list.as_array().unwrap_or_else(|| panic!("no list: {list}")).iter();
@@ -308,7 +309,7 @@ impl Endpoints<'_> {
         lists
     }
 
-    /// Returns for each endpoint whether it describes or calls a tool.
+    /// Returns for each endpoint whether it describes or calls a tool for the caller.
     async fn uses(&self, id: &str) -> Vec<(String, bool)> {
         let call = request(id, &json!({}));
         let query = "%7B%22jsonrpc%22:%222.0%22,%22id%22:1,%22method%22:%22";
@@ -334,7 +335,7 @@ impl Endpoints<'_> {
         uses
     }
 
-    /// Returns for each endpoint of the prompt, and of the resources, whether it serves them.
+    /// Returns for each endpoint of the prompt and of the resources whether it serves them.
     async fn features(&self) -> [Vec<(String, bool)>; 2] {
         let [mut prompt, mut resource] = [Vec::new(), Vec::new()];
         let ask =

@@ -1,4 +1,4 @@
-//! A door that encrypts, before a server that does not: TLS 1.2 in packets of TDS, as SQL Server does it.
+//! A proxy that adds encryption to a server without it: TLS 1.2 in TDS packets, in the way of SQL Server.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ const END: u8 = 0x01;
 const ENCRYPTION: u8 = 0x01;
 const REQUIRED: u8 = 0x03;
 
-/// Opens it, for as long as the tests run.
+/// Starts the proxy. It runs as long as the tests.
 pub(crate) fn door(server: SocketAddr, identity: &CertifiedKey<KeyPair>) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn door(server: SocketAddr, identity: &CertifiedKey<KeyPair>) -> Sock
     std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let config = Arc::clone(&config);
-            // Whoever goes away ends it.
+            // If either side disconnects, the connection ends.
             std::thread::spawn(move || pass(client, TcpStream::connect(server)?, config));
         }
     });
@@ -89,8 +89,8 @@ fn wrapped(records: &[u8]) -> Vec<u8> {
     [&header, records].concat()
 }
 
-/// The server's first answer, with another word about encryption: behind the header stands a list of what
-/// there is, each with its place and length.
+/// Changes the server's first reply so that it requires encryption. After the header, the reply contains a list of
+/// options, each with its offset and length.
 fn requiring_encryption(mut answer: Vec<u8>) -> Vec<u8> {
     let body = &mut answer[HEADER..];
     let entry = body.chunks(5).find(|entry| entry[0] == ENCRYPTION).unwrap();

@@ -1,10 +1,10 @@
-//! The files that install a registry are what the migrations make.
+//! The files that install a registry contain the statements of the migrations.
 
 use std::path::PathBuf;
 
 use callgate_registry::{Dialect, TableNames, install_script};
 
-/// Where the file for a dialect is.
+/// Returns the path of the file for a dialect.
 pub(crate) fn path(dialect: Dialect) -> PathBuf {
     let name = match dialect {
         Dialect::Sqlite => "install.sqlite.sql",

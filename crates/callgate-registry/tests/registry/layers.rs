@@ -1,4 +1,4 @@
-//! The crate's modules are layers: each uses only itself and those before it.
+//! The crate's modules are layers: each uses only itself and the modules before it.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn layers_use_only_the_layers_below_them() {
                 for used in code.split("crate::").skip(1) {
                     let name = used.split(|c: char| !c.is_alphanumeric() && c != '_').next();
                     let used = LAYERS.iter().position(|layer| Some(*layer) == name);
-                    // Names of the root appear in links of the documentation only.
+                    // Names of the crate root appear only in links of the documentation.
                     if used.is_some_and(|used| used > level) {
                         upward.push(format!("{} uses crate::{}", path.display(), name.unwrap()));
                     }

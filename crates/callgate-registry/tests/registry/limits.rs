@@ -1,5 +1,5 @@
-//! Who waits for whom, and for how long: what an import does not hold up, the limit of a statement, and
-//! connections that were forgotten on the way.
+//! Waiting times: operations that an import does not delay, the time limit of a statement, and connections that a
+//! router has dropped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::databases::{Kind, Place};
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn options() -> DatabaseOptions {
@@ -27,7 +27,7 @@ fn token(number: u32) -> NewToken {
     NewToken { id_user: 1, name, digest, expires_at: None }
 }
 
-/// What is written meanwhile waits for nobody, or fails.
+/// Checks that other writes during an import do not wait.
 async fn while_somebody_imports<C>(kind: Kind)
 where
     C: sqlx::Connection,
@@ -68,8 +68,8 @@ async fn an_import_into_mariadb_holds_no_token_up() {
     while_somebody_imports::<sqlx::MySqlConnection>(Kind::MariaDb).await;
 }
 
-/// Another program has the second of two rows and wants the first, we have the first and want the second. It
-/// has changed more, or is more patient, so that we are ended.
+/// Another program has locked the second of two rows and waits for the first. This program has locked the first row and
+/// waits for the second. The other program has changed more rows, or waits longer, so the database aborts this one.
 async fn in_each_others_way<C>(kind: Kind, begin: &str, waiting: &'static str)
 where
     C: sqlx::Connection,
@@ -133,7 +133,7 @@ async fn who_has_to_give_way_to_another_program_of_mariadb_tries_again() {
     .await;
 }
 
-/// A table whose rows take their time.
+/// Creates a view whose rows are slow to read.
 async fn slow(kind: Kind, view: &str) -> String {
     let place = kind.place().await;
     place.migrate(None).await.unwrap();
@@ -162,10 +162,10 @@ async fn mariadb_ends_a_statement_that_takes_too_long() {
     assert!(said.contains("max_statement_time"), "{said}");
 }
 
-/// A way to a server that can forget what goes along it, as routers do: nothing is said, nothing arrives.
+/// A proxy that can drop connections silently, as routers do: data is neither delivered nor refused.
 struct Router {
     address: SocketAddr,
-    /// How often it has forgotten everything.
+    /// Number of times that it has dropped all connections.
     forgotten: Arc<AtomicUsize>,
     passed: Arc<AtomicUsize>,
 }
@@ -215,7 +215,7 @@ async fn forgotten_on_the_way(kind: Kind) {
     SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
     let store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
     let before = router.passed.load(Ordering::SeqCst);
-    // Several at once, so that several connections are kept.
+    // Several at once, so that the pool keeps several connections.
     let (one, two, three) =
         tokio::join!(store.catalog_rows(), store.access_rows(), store.catalog_rows());
     assert!(one.is_ok() && two.is_ok() && three.is_ok());
@@ -236,7 +236,7 @@ async fn connections_to_mariadb_that_were_forgotten_on_the_way_are_replaced() {
     forgotten_on_the_way(Kind::MariaDb).await;
 }
 
-/// What PostgreSQL has for "never", in plain SQL.
+/// Inserts PostgreSQL's `infinity` with plain SQL.
 #[tokio::test]
 async fn times_of_postgres_without_an_end_are_far_ones() {
     let registry = Kind::Postgres.registry().await;

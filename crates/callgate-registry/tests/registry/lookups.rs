@@ -1,10 +1,10 @@
-//! Each look-up has an index.
+//! Every lookup uses an index.
 
 use sqlx::{Connection as _, Row as _};
 
 use crate::databases::{Kind, Place};
 
-/// What operations look rows up by.
+/// Conditions with which operations look up rows.
 const LOOKUPS: &[&str] = &[
     "rpc_methods WHERE id = 1",
     "rpc_methods WHERE rpc_method = 'a'",
@@ -35,7 +35,7 @@ const LOOKUPS: &[&str] = &[
     "callgate_revisions WHERE name = 'a'",
 ];
 
-/// How SQLite would go about it.
+/// Returns SQLite's query plan.
 async fn sqlite_plan(place: &Place, sql: &str) -> String {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(place.url.path().unwrap());
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
@@ -55,7 +55,7 @@ async fn each_lookup_has_an_index_in_sqlite() {
     }
 }
 
-/// Where it need not read all, even of a table that is empty.
+/// The plan must not read the whole table, even if the table is empty.
 #[tokio::test]
 async fn each_lookup_has_an_index_in_postgres() {
     let place = Kind::Postgres.registry().await.place;

@@ -1,4 +1,4 @@
-//! Several gateways on one registry, and clients that come to a different one with each request.
+//! Several servers on one registry, and clients that send each request to a different server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,15 +22,15 @@ use tower::ServiceExt as _;
 
 use crate::databases::Kind;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
     "protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},
     "clientInfo":{"name":"test","version":"1"}}}"#;
 const MODERN: &str = "2026-07-28";
 
-/// Each of these for each kind of database. Not for the SQL Server emulator: of two transactions at once it
-/// loses one.
+/// Creates each of these tests for each kind of database. The SQL Server emulator is not included, because it loses one
+/// of two concurrent transactions.
 macro_rules! fleets {
     ($($name:ident),* $(,)?) => {
         fleets! { @ on_sqlite: Kind::Sqlite; $($name),* }
@@ -98,7 +98,7 @@ fn methods(cancelled: &Arc<AtomicUsize>) -> Local {
     local
 }
 
-/// Gateways, each with connections of its own to the same registry, and a user with a token.
+/// Servers, each with its own connections to the same registry, and a user with a token.
 struct Fleet {
     registry: crate::databases::Registry,
     gateways: Vec<(Callgate, Following)>,
@@ -141,12 +141,12 @@ impl Fleet {
         self.gateways.push((gateway, following));
     }
 
-    /// Whose turn it is.
+    /// Returns the index of the server whose turn it is.
     fn next(&self) -> usize {
         self.turn.fetch_add(1, Ordering::SeqCst) % self.gateways.len()
     }
 
-    /// Sends to one of them.
+    /// Sends a request to one of the servers.
     async fn send(&self, at: usize, verb: &str, session: Option<&str>, body: String) -> Reply {
         let mut request = Request::builder()
             .method(verb)
@@ -169,7 +169,7 @@ impl Fleet {
         Reply { status, session, body: response.into_body(), text: String::new() }
     }
 
-    /// A modern client that listens for other tools.
+    /// Opens a notification stream of a modern client.
     async fn listen(&self, at: usize) -> Reply {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -193,7 +193,7 @@ impl Fleet {
         self.send(at, "POST", None, INITIALIZE.to_owned()).await.session.unwrap()
     }
 
-    /// Begins a call; its stream is there, so it runs.
+    /// Starts a call. Its stream is open, so the call is running.
     async fn call(&self, at: usize, session: &str, name: &str) -> Reply {
         let reply =
             self.send(at, "POST", Some(session), request("tools/call", &json!({"name": name})));
@@ -221,7 +221,7 @@ fn cancellation() -> String {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
 }
 
-/// A reply, whose stream is read piece by piece.
+/// A reply whose stream is read in parts.
 struct Reply {
     status: u16,
     session: Option<String>,
@@ -230,7 +230,7 @@ struct Reply {
 }
 
 impl Reply {
-    /// The next message; `None` at the end.
+    /// Returns the next message, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         tokio::time::timeout(PATIENCE, self.message()).await.unwrap()
     }
@@ -251,7 +251,7 @@ impl Reply {
     }
 }
 
-/// Asks again and again until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !is_so().await {
@@ -276,7 +276,7 @@ async fn an_answer_finds_its_call_whichever_gateways_have_them(kind: Kind) {
         assert_eq!(sent.status, 202);
         let result = call.next().await.unwrap();
         assert_eq!(result["result"]["content"][0]["text"], format!("Hello, \"{name}\"!"));
-        // Another one begins the next round.
+        // Another server starts the next round.
         fleet.next();
     }
 }
@@ -380,7 +380,7 @@ async fn no_session_is_lost_while_keys_are_replaced(kind: Kind) {
     let keys = store.keys(SESSION_KEYS).await.unwrap();
     assert_eq!(signing_key(&keys, unix_time()).map(|key| key.id), old.first().map(|key| key.id));
     let (mut is_over, mut rounds) = (false, 0);
-    // Some more when the new one signs.
+    // Continues for some rounds after the new key has begun to sign.
     while !is_over || rounds % 100 != 0 {
         is_over =
             signing_key(&keys, unix_time() - 1).map(|key| key.id) == keys.first().map(|key| key.id);
@@ -392,7 +392,8 @@ async fn no_session_is_lost_while_keys_are_replaced(kind: Kind) {
         assert_eq!(fleet.status(fleet.next(), &before).await, 200, "round {rounds}");
         tokio::task::yield_now().await;
     }
-    // What the new key signs is good without the old one, which ends what that signed.
+    // Sessions that the new key signed are valid without the old key. Removing the old key ends the sessions that it
+    // signed.
     let after = fleet.initialize(0).await;
     store.remove_keys_before(SESSION_KEYS, keys.first().unwrap().id).await.unwrap();
     for at in 0..3 {

@@ -1,4 +1,4 @@
-//! What is the servers' own: they can be away, refuse, be in each other's way, and tell of changes.
+//! Behaviour of database servers: they can be unavailable, refuse connections, deadlock, and notify of changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use callgate_test_support::{DatabaseServer, Engine};
 
 use crate::databases::{Kind, Place};
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// So that a test need not wait long for an answer that does not come.
+/// Returns short time limits, so that a test does not wait long for a reply that never comes.
 fn impatient() -> DatabaseOptions {
     DatabaseOptions {
         connect_timeout: Duration::from_secs(1),
@@ -34,7 +34,7 @@ fn kind(error: &StoreError) -> Option<DatabaseErrorKind> {
     error.database().map(|error| error.kind)
 }
 
-/// Waits for a notice.
+/// Waits for a notification.
 async fn told(store: &SqlStore) {
     tokio::time::timeout(PATIENCE, store.changed()).await.unwrap();
 }
@@ -53,7 +53,7 @@ async fn postgres_tells_of_each_kind_of_change_also_after_its_connection_was_los
     let listener = place.sql(listeners).await;
     assert_eq!(listener.lines().count(), 1);
     place.sql(&format!("SELECT pg_terminate_backend({listener})")).await;
-    // What may have been missed counts as a change.
+    // After a reconnect, notifications may have been missed, so it counts as a change.
     told(store).await;
     let listens_again = async {
         loop {
@@ -77,14 +77,14 @@ async fn a_notice_that_comes_while_nobody_waits_is_kept_and_many_are_one() {
     place.sql(&burst).await;
     told(store).await;
     let mut notices = 1;
-    // One that comes even later makes them fewer.
+    // Counts later notifications. Fewer than 50 arrive, because several changes count as one.
     while tokio::time::timeout(Duration::from_secs(1), store.changed()).await.is_ok() {
         notices += 1;
     }
     assert!(notices < 50, "{notices}");
 }
 
-/// Ends every connection of ours to a database.
+/// Closes every connection of this program to a database.
 async fn cut(kind: Kind, place: &Place) {
     if kind == Kind::Postgres {
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -95,7 +95,7 @@ async fn cut(kind: Kind, place: &Place) {
     let ours = "SELECT id FROM information_schema.processlist \
                 WHERE db = DATABASE() AND id <> CONNECTION_ID()";
     for id in place.sql(ours).await.lines() {
-        // It may be gone by itself.
+        // The connection may have closed by itself.
         let _ = place.try_sql(&format!("KILL {id}")).await;
     }
 }
@@ -110,7 +110,7 @@ async fn cut_in_the_middle(kind: Kind) {
             let (store, was_cut) = (Arc::clone(&store), Arc::clone(&was_cut));
             tokio::spawn(async move {
                 let mut written = Vec::new();
-                // Until it has happened to somebody.
+                // Repeats until a connection has noticed it.
                 for number in (0..).take_while(|n| *n < 20 || !was_cut.load(Ordering::SeqCst)) {
                     let id = format!("m{writer}.{number}");
                     let row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
@@ -131,7 +131,7 @@ async fn cut_in_the_middle(kind: Kind) {
             cut(kind, &place).await;
             tokio::task::yield_now().await;
         }
-        // What was cut last may be noticed by who comes next.
+        // The last closed connection may be noticed only by its next user.
         loop {
             match store.catalog_rows().await {
                 Ok(rows) => break rows,
@@ -160,7 +160,7 @@ async fn of_transactions_that_mariadb_cuts_off_nothing_stays() {
     cut_in_the_middle(Kind::MariaDb).await;
 }
 
-/// Asks until there is an answer.
+/// Polls until the store responds.
 async fn answers(store: &SqlStore) {
     let asking = async { while store.change_counters().await.is_err() {} };
     tokio::time::timeout(PATIENCE, asking).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is SQL Server's own: how it is reached, and what is said when it cannot be.
+//! Behaviour of SQL Server: connecting, and the errors if this fails.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn impatient() -> DatabaseOptions {
     }
 }
 
-/// What is said when a registry is made there.
+/// Returns the error of creating a registry there.
 async fn refusal(url: &str, options: &DatabaseOptions) -> (DatabaseErrorKind, String) {
     let error = SqlStore::migrate(&url.parse().unwrap(), options, None).await.unwrap_err();
     let shown = error.to_string();
@@ -94,7 +94,7 @@ async fn a_server_that_hangs_up_or_says_nothing_is_away() {
     let (kind, text) = refusal(&url(address, ""), &impatient()).await;
     assert_eq!(kind, DatabaseErrorKind::Unavailable);
     assert_eq!(text, format!("failed to log in to `{address}`: no response in time"));
-    // Taken, so that nobody else listens there, and nobody does.
+    // The port is reserved, so that no other process listens on it.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = closed.local_addr().unwrap();
@@ -111,7 +111,7 @@ async fn a_server_that_stops_answering_holds_nobody_up_and_is_found_again() {
     assert!(!format!("{store:?} {url:?}").contains("s3cret"));
     let server = registry.place.emulator();
     server.signal("STOP");
-    // It may take it a moment.
+    // The server may need a moment.
     let read = loop {
         if let Err(error) = store.change_counters().await {
             break error;

@@ -1,4 +1,4 @@
-//! What is SQLite's own: columns that hold anything, and files.
+//! Behaviour of SQLite: columns that hold values of any type, and files.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn closed_files_leave_no_log_beside_them() {
     for _ in 0..20 {
         let Registry { store, place } = Kind::Sqlite.registry().await;
         let other = place.open(None).await.unwrap();
-        // Several connections each.
+        // Several connections for each store.
         let reads = [&store, &other, &store, &other].map(|store| {
             let store = store.clone();
             tokio::spawn(async move { store.access_rows().await.unwrap() })

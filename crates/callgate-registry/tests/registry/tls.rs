@@ -1,4 +1,4 @@
-//! PostgreSQL and MariaDB behind TLS: who is trusted, and that nothing goes in the clear.
+//! PostgreSQL and MariaDB with TLS: which servers are trusted, and that no data is sent unencrypted.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use rcgen::{CertifiedKey, KeyPair};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// A server's certificate, and that of another server, in files.
+/// Files with a server's certificate and with the certificate of another server.
 struct Papers {
     directory: tempfile::TempDir,
     made: CertifiedKey<KeyPair>,
@@ -27,13 +27,13 @@ impl Papers {
         Self { directory, made }
     }
 
-    /// Starts a server with them.
+    /// Starts a server with its certificate.
     fn server(&self, engine: Engine) -> DatabaseServer {
         let (certificate, key) = (self.made.cert.pem(), self.made.signing_key.serialize_pem());
         engine.start_with_tls(Path::new(TMP), TlsIdentity { certificate: &certificate, key: &key })
     }
 
-    /// A URL with these parameters, in which `OWN` and `OTHER` are the files.
+    /// Returns a URL with these parameters, in which `OWN` and `OTHER` are replaced by the files.
     fn url(&self, url: &str, parameters: &str) -> DatabaseUrl {
         let file = |name| self.directory.path().join(name).display().to_string();
         let parameters = parameters.replace("OWN", &file("own.pem"));

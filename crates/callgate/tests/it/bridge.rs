@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "cg_never_to_be_seen";
 
-/// A client, with a bridge of its own.
+/// A client with its own bridge.
 struct Client {
     input: Option<DuplexStream>,
     output: Lines<BufReader<DuplexStream>>,
@@ -39,7 +39,7 @@ impl Client {
         Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap())
     }
 
-    /// One that does not wait long for a server.
+    /// Creates a client that waits only a short time for a server.
     fn impatient(url: &str) -> Self {
         let wait = Duration::from_millis(200);
         let limits = Limits { first_request_wait: wait, request_wait: wait, ..Limits::default() };
@@ -75,7 +75,7 @@ impl Client {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// The next message, which must be one line of JSON without the token.
+    /// Returns the next message, which must be one line of JSON without the token.
     async fn next(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
         let line = line.expect("a message in time").unwrap().expect("a message");
@@ -85,7 +85,7 @@ impl Client {
         message
     }
 
-    /// The next message is the answer to this.
+    /// Returns the next message, which must be the response to this id.
     async fn answer(&mut self, id: impl Into<Value>) -> Value {
         let message = self.next().await;
         assert_eq!(message["id"], id.into(), "{message}");
@@ -101,7 +101,7 @@ impl Client {
         answer
     }
 
-    /// The client goes; what it has not read comes back.
+    /// Closes the client. Returns the messages that it has not read.
     async fn leave(mut self) -> Vec<Value> {
         drop(self.input.take());
         let mut rest = Vec::new();
@@ -114,7 +114,7 @@ impl Client {
     }
 }
 
-/// The terms of a modern request.
+/// Adds the metadata of a modern request.
 fn modern(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -123,7 +123,7 @@ fn modern(mut params: Value) -> Value {
     params
 }
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waiting = async {
         while !is_so() {

@@ -59,7 +59,7 @@ fn errors_of_the_attributes_are_reported_together_with_the_expected_form() {
         let output = compile(&library, &format!("tests/ui/{name}.rs"), "");
         assert!(!output.status.success(), "{name} compiles");
         let errors = String::from_utf8(output.stderr).unwrap();
-        // The rest is a summary.
+        // The remaining lines are a summary.
         let (errors, _) = errors.split_once("error: aborting due to").unwrap();
         insta::assert_snapshot!(name, errors);
     }

@@ -44,7 +44,7 @@ use tower::ServiceExt as _;
 /// Longer than any step of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A gateway before a service.
+/// A gateway in front of a service.
 struct App {
     gateway: Callgate,
     forward: Arc<Forward>,
@@ -55,7 +55,7 @@ impl App {
         Self::with(options(url))
     }
 
-    /// One with little time for each call.
+    /// Creates an application with a short time limit for each call.
     fn impatient(url: &str, timeout: Duration) -> Self {
         Self::with(options(url).limits(ForwardLimits { timeout, ..limits() }))
     }
@@ -94,12 +94,12 @@ impl App {
         .await
     }
 
-    /// Over REST.
+    /// Calls a method over REST.
     async fn invoke(&self, id: &str, arguments: Value) -> (u16, Value) {
         self.post("/mcp/tools/invoke", json!({"name": id, "arguments": arguments})).await
     }
 
-    /// The text of a call over MCP, and whether it is an error.
+    /// Returns the text of a call over MCP, and whether it is an error.
     async fn text(&self, name: &str, arguments: Value) -> (String, bool) {
         let params = json!({"name": name, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
@@ -128,7 +128,7 @@ fn options(url: &str) -> ForwardOptions {
     ForwardOptions::new(url.parse().unwrap()).limits(limits())
 }
 
-/// Time enough for a busy machine, small answers, and a breaker that stays closed.
+/// Returns limits for tests: enough time for a busy machine, small results, and a breaker that stays closed.
 fn limits() -> ForwardLimits {
     let breaker = BreakerLimits { failures: 1000, ..BreakerLimits::default() };
     ForwardLimits {
@@ -159,7 +159,7 @@ fn ada() -> Caller {
     Caller::user(user, callgate::Grants::default())
 }
 
-/// The id is another each time.
+/// Removes the error id, which differs each time.
 fn without_error_id(text: &str) -> String {
     match text.split_once("mcp_") {
         Some((before, after)) => {

@@ -1,4 +1,4 @@
-//! The HTTP faces, through the router and without sockets.
+//! The HTTP endpoints, through the router and without sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -44,11 +44,11 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// Tokens are names here: `Bearer admin`, `Bearer reader`.
+/// Tokens are user names: `Bearer admin`, `Bearer reader`.
 #[derive(Debug)]
 struct ByName {
     callers: HashMap<&'static str, Caller>,
-    /// Whether the token `guest` is good.
+    /// Whether the token `guest` is valid.
     guest: Arc<AtomicBool>,
 }
 
@@ -79,7 +79,7 @@ struct App {
     guest: Arc<AtomicBool>,
 }
 
-/// A reply, read to its end.
+/// A complete reply.
 struct Reply {
     status: StatusCode,
     headers: HeaderMap,
@@ -95,7 +95,7 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Status and body, for comparing.
+    /// Returns status and body, for comparisons.
     fn parts(&self) -> (u16, Value) {
         (self.status.as_u16(), self.json())
     }
@@ -114,7 +114,7 @@ impl App {
         Self::offering(local, options, Services::default())
     }
 
-    /// With more of the protocol than tools.
+    /// Creates an application with features other than tools.
     fn offering(local: Local, options: HttpOptions, services: Services) -> Self {
         Self::with_sessions(local, options, Sessions::new([SessionKey::new(&[7; 32])]), services)
     }
@@ -154,7 +154,7 @@ impl App {
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        // On all of it, whatever it is.
+        // Every reply has this header.
         assert_eq!(parts.headers.get("cache-control").unwrap(), "no-store");
         Reply { status: parts.status, headers: parts.headers, text }
     }
@@ -237,7 +237,7 @@ fn application() -> Local {
     local
 }
 
-/// So many open methods, and as many that only the administrator sees.
+/// Returns this number of open methods, and the same number of methods that only the administrator sees.
 fn many(count: usize) -> Local {
     let mut local = Local::default();
     for number in 0..count {

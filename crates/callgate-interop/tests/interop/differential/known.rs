@@ -154,13 +154,13 @@ pub(crate) const DIFFERENCES: &[Known] = &[
     ),
 ];
 
-/// Returns a detail if both replies have the same.
+/// Returns a detail if it is equal in both replies.
 fn common_detail<'a>(it: &'a Difference<'_>, key: &str) -> Option<&'a serde_json::Value> {
     let (ours, theirs) = (it.callgate.details.get(key), it.rmcp.details.get(key));
     ours.filter(|_| ours == theirs)
 }
 
-/// Returns `true` if two results only differ in this part.
+/// Returns `true` if two results differ only in this part.
 fn differ_in(it: &Difference<'_>, part: &str) -> bool {
     let others = ["isError", "texts", "structuredContent"].into_iter().filter(|key| *key != part);
     let is_same_otherwise = others.into_iter().all(|key| common_detail(it, key).is_some());

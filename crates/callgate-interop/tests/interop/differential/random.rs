@@ -15,7 +15,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below this one.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit).unwrap();
         usize::try_from(self.next() % limit).unwrap()
@@ -33,7 +33,7 @@ impl Random {
         (0..length).map(|_| CHARACTERS[self.below(CHARACTERS.len())]).collect()
     }
 
-    /// Returns some of these in their order.
+    /// Returns `count` of these items, in their order.
     pub(crate) fn some<T>(&mut self, mut all: Vec<T>, count: usize) -> Vec<T> {
         while all.len() > count {
             all.remove(self.below(all.len()));

@@ -32,7 +32,7 @@ impl Era {
 /// A method with params, for any era.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
-    /// Distinguishes it from others with the same method.
+    /// Distinguishes the question from others with the same method.
     pub(crate) what: String,
     pub(crate) method: &'static str,
     pub(crate) params: Value,
@@ -50,7 +50,7 @@ pub(crate) struct Request {
     pub(crate) verb: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) message: Value,
-    /// Body in place of the message.
+    /// Body that replaces the message.
     pub(crate) text: Option<String>,
 }
 

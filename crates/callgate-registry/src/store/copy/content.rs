@@ -15,7 +15,7 @@ const MAX_VALUES: usize = 2_000;
 /// Maximum number of characters of a key that a message shows.
 const MAX_SHOWN: usize = 80;
 
-/// Tables that are not copied, since they belong to running servers.
+/// Tables that are not copied, because they belong to running servers.
 const NOT_COPIED: [&str; 3] = ["callgate_messages", "callgate_revisions", "callgate_servers"];
 
 /// Returns the tables to copy, in this order.
@@ -107,14 +107,14 @@ pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<Tab
 /// Reads a table and converts its values to the canonical form.
 async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     let columns = table.stored_columns();
-    // SQLite's values are read unchanged.
+    // In SQLite, values are read unchanged. In other databases, times are converted to Unix time.
     let is_sqlite = work.dialect() == Dialect::Sqlite;
     let selected = columns.iter().map(|(name, kind)| {
         let mark = if *kind == Kind::Time && !is_sqlite { "seconds" } else { "name" };
         format!("{{{mark} {name}}}")
     });
     let selected = selected.collect::<Vec<_>>().join(", ");
-    // Names of tables are not copied.
+    // The row with the table names is not copied.
     let is_names = table.name == "callgate_meta";
     let condition = if is_names { " WHERE name <> 'tables'" } else { "" };
     let template = format!("SELECT {selected} FROM {}{condition}", table.name);
@@ -187,7 +187,7 @@ fn row_shown(table: &Table, row: &[Cell]) -> String {
     keys.collect::<Vec<_>>().join(", ")
 }
 
-/// Number of rows and sum of their hashes, which does not depend on the order.
+/// Number of rows and sum of their hashes. The sum does not depend on the order of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableChecksum {
     pub(super) table: &'static str,

@@ -1,8 +1,8 @@
-//! What the database itself refuses, whoever writes.
+//! Rows that the database itself refuses, from any program.
 
 use crate::databases::{Kind, Place};
 
-/// A row for each table; none of them can be there twice.
+/// A row for each table that must be unique.
 const ONCE: &[&str] = &[
     "INSERT INTO sections (ident) VALUES ('a')",
     "INSERT INTO settings (name) VALUES ('a')",
@@ -19,7 +19,7 @@ const ONCE: &[&str] = &[
     "INSERT INTO callgate_revisions (name, value) VALUES ('a', 1)",
 ];
 
-/// The same, known by more than one column. The SQL Server emulator does not look at those.
+/// Rows that must be unique by more than one column. The SQL Server emulator does not check these.
 const PAIRS: &[&str] = &[
     "INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'a', 'a', 2)",
     "INSERT INTO sections_user_permission (id_section, id_user, value) VALUES (1, 1, 2)",
@@ -27,14 +27,14 @@ const PAIRS: &[&str] = &[
     "INSERT INTO callgate_imports (upstream, rpc_method, source, written) VALUES ('a', 'a', '', '{}')",
 ];
 
-/// The same, which may be there twice.
+/// Rows that may exist twice.
 const TWICE: &[&str] = &[
     "INSERT INTO rpc_methods (rpc_method) VALUES ('a')",
     "INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (1, 1, 2)",
     "INSERT INTO callgate_keys (purpose, secret, created_at) VALUES ('a', '', {now})",
 ];
 
-/// Columns that must say something.
+/// Columns that must not be null.
 const NOT_NULL: &[(&str, &[&str])] = &[
     ("sections", &["caption", "ident", "mask"]),
     ("section_actions", &["id_section", "plugin", "method", "mask"]),
@@ -56,7 +56,7 @@ const NOT_NULL: &[(&str, &[&str])] = &[
     ("callgate_revisions", &["value"]),
 ];
 
-/// What is not allowed, where columns are more than in SQLite.
+/// Values that databases other than SQLite refuse.
 const CHECKED: &[&str] = &[
     "UPDATE rpc_methods SET params = '{'",
     "UPDATE rpc_methods SET params_types = '{'",

@@ -1,4 +1,4 @@
-//! A registry that is copied into a database of each kind, and back.
+//! Copies a registry into a database of each kind, and back.
 
 use callgate::Mask;
 use callgate_registry::{
@@ -7,8 +7,8 @@ use callgate_registry::{
 
 use crate::databases::{Kind, Place};
 
-/// Rows of every table, in SQLite: with characters of four bytes, null beside empty, texts that look like
-/// numbers, JSON with its spaces and its repeated members, and times at both ends.
+/// Rows of every table, in SQLite: with characters of four bytes, null and empty values, texts that look like numbers,
+/// JSON with spaces and repeated members, and the earliest and latest times.
 const ROWS: &str = r#"
     INSERT INTO sections (id, caption, ident, mask) VALUES (3, '', 's', 2), (7, '𝄞 caption', 'S', 6);
     INSERT INTO section_actions (id, id_section, plugin, method, mask, comment)
@@ -56,10 +56,10 @@ pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<CopyR
     copy(Copy { from, to, options: &options, tables: None }, &mut |_| ()).await
 }
 
-/// A registry in SQLite with something in every table, to be copied there.
+/// Returns a registry in SQLite with rows in every table, to be copied to a database of this kind.
 async fn source(kind: Kind) -> Place {
     let source = Kind::Sqlite.registry().await.place;
-    // The SQL Server emulator takes no number for JSON that is larger than its own, and no long statement.
+    // The SQL Server emulator accepts no numbers in JSON that are larger than its own, and no long statements.
     let (rows, tokens) = match kind {
         Kind::SqlServer => (ROWS.replace("1e400", "1e40"), TOKENS.replace("1100", "20")),
         _ => (ROWS.to_owned(), TOKENS.to_owned()),
@@ -69,7 +69,7 @@ async fn source(kind: Kind) -> Place {
     source
 }
 
-/// Runs plain SQL in the middle of a copy, which tells of a table meanwhile.
+/// Runs plain SQL in the middle of a copy, when the copy reports a table.
 fn run_now(place: &Place, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn run_now(place: &Place, sql: &str) {
     });
 }
 
-/// What a registry in SQLite has, by SQLite's own account.
+/// Returns the contents of a registry in SQLite, read with SQLite's own tools.
 async fn dump(place: &Place) -> Vec<String> {
     let mut all = Vec::new();
     for (table, columns) in [
@@ -120,12 +120,12 @@ pub(crate) async fn a_registry_survives_the_way_there_and_back(kind: Kind) {
     let second = copied(&there.url, &back.url).await.unwrap();
     assert_eq!(second, first);
     assert_eq!(dump(&back).await, dump(&from).await);
-    // A second time there is nothing to do.
+    // The second copy has nothing to do.
     let again = copied(&from.url, &there.url).await.unwrap();
     assert!(again.is_finished() && again.was_there);
 }
 
-/// The tokens and grants of who was removed are still there.
+/// The tokens and grants of removed users still exist.
 pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) {
     let (from, there) = (source(kind).await, kind.target().await);
     from.sql("INSERT INTO users (id, login) VALUES (50, 'gone'); DELETE FROM users WHERE id = 50")
@@ -197,7 +197,7 @@ pub(crate) async fn a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
 }
 
-/// Makes and removes a trigger by which a database keeps something else than it is given.
+/// Returns statements that create and remove a trigger which changes the values that are stored.
 fn changing_trigger(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Sqlite => (
@@ -254,7 +254,7 @@ pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
 }
 
 pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_written(kind: Kind) {
-    // More than each of them has room for.
+    // Longer than each kind of database can store.
     let long = "x".repeat(421);
     for (sql, table, column) in [
         (format!("UPDATE users SET login = '{long}' WHERE id = 12"), "users", "login"),

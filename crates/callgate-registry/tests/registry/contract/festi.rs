@@ -1,4 +1,4 @@
-//! A Festi application's database, in the tables that its own scripts make.
+//! The database of a Festi application, with the tables that Festi's own scripts create.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::catalog;
 use crate::databases::{Kind, Place};
 
 const APPLICATION: &str = include_str!("../../festi/application.sql");
-/// What the seed says to run, as it is written there.
+/// The statements that the seed documents.
 const SECTION: &str = include_str!("../../festi/section.sql");
 const ACTION: &str = include_str!("../../festi/action.sql");
 const ROLE_GRANT: &str = include_str!("../../festi/role_grant.sql");
@@ -49,13 +49,13 @@ fn tables() -> TableNames {
     TableNames::with_prefix("festi_").unwrap()
 }
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Nothing is looked at by itself.
+/// Intervals so long that nothing is polled automatically.
 const BY_HAND: PollIntervals =
     PollIntervals { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
 
-/// With a registry beside, in a file.
+/// Attaches the database to a registry in a file.
 async fn attached(place: &Place, every: PollIntervals) -> (TempDir, SqlStore) {
     let (directory, options) = (tempfile::tempdir().unwrap(), DatabaseOptions::default());
     let beside = DatabaseUrl::sqlite(directory.path().join("own.db"));
@@ -69,7 +69,7 @@ async fn attached(place: &Place, every: PollIntervals) -> (TempDir, SqlStore) {
     (directory, store)
 }
 
-/// Whether a user may call a method.
+/// Returns `true` if a user may call a method.
 async fn may(store: &SqlStore, login: &str, id: &str) -> bool {
     let catalog = catalog(&store.catalog_rows().await.unwrap());
     let access = access(&store.access_rows().await.unwrap());
@@ -152,7 +152,7 @@ const ROLE_GRANT_BY_NUMBER: &str =
     "INSERT INTO festi_sections_user_types_permission (id_section, id_user_type, value)
      VALUES (1, 2, 2)";
 
-/// Adds users, with tokens by their numbers.
+/// Adds users with tokens that contain their numbers.
 async fn add_users(place: &Place, count: usize) {
     let is_sql_server = place.url.dialect() == Dialect::SqlServer;
     let numbers: Vec<usize> = (1_000..1_000 + count).collect();

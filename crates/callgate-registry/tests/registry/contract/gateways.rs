@@ -1,4 +1,4 @@
-//! What gateways share: keys, sessions, messages.
+//! Data that servers share: keys, sessions, messages.
 
 use callgate_registry::{NewKey, SessionRow, Store as _};
 
@@ -17,7 +17,7 @@ pub(crate) async fn the_first_key_stays_the_first_until_it_is_old(registry: Regi
     let keys = store.keys("session").await.unwrap();
     assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
     assert!(keys.iter().all(|key| key.active_from <= key.created_at), "it signs at once");
-    // Another follows when the newest is old enough.
+    // A new key is added when the newest one is old enough.
     assert!(!added("session", "bb", Some(3600)).await);
     let before = store.change_counters().await.unwrap();
     assert!(added("session", "bb", Some(0)).await);

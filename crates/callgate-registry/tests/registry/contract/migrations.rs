@@ -1,4 +1,4 @@
-//! How a registry is made and brought up to date.
+//! Creating and migrating a registry.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
     place.sql("CREATE TABLE users (name VARCHAR(10))").await;
     let error = place.migrate(None).await.unwrap_err();
     assert_eq!(error.to_string(), "the database has an unrelated table `users`");
-    // Nothing of ours was made.
+    // No table of the registry was created.
     place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
     let names = TableNames::default().users("our_users").unwrap();
     let error = place.migrate(Some(&names)).await.unwrap_err();
@@ -115,7 +115,8 @@ pub(crate) async fn the_install_file_and_migrating_make_the_same(kind: Kind) {
     }
 }
 
-/// What makes tables cannot be taken back there. The statements up to some point, as after a kill.
+/// MariaDB cannot roll back the creation of tables. Runs the statements up to some point, as if the process had been
+/// killed there.
 #[tokio::test]
 async fn mariadb_is_migrated_from_wherever_it_was_interrupted() {
     let kind = Kind::MariaDb;
@@ -134,15 +135,14 @@ async fn mariadb_is_migrated_from_wherever_it_was_interrupted() {
     }
 }
 
-/// What a registry says of itself.
+/// Queries of the data that a registry stores about itself.
 const NOTES: &[&str] = &[
     "SELECT name FROM callgate_migrations ORDER BY version",
     "SELECT value FROM callgate_meta ORDER BY name",
     "SELECT value FROM callgate_revisions ORDER BY name",
 ];
 
-/// What a database knows of its tables: columns, types, null or not, defaults, indexes, constraints,
-/// triggers.
+/// Queries of the schema: columns, types, nullability, defaults, indexes, constraints, triggers.
 fn schema(dialect: Dialect) -> &'static [&'static str] {
     match dialect {
         Dialect::Sqlite => {

@@ -1,4 +1,4 @@
-//! The operations.
+//! The operations of a store.
 
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
@@ -57,14 +57,14 @@ pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_names
         rows.actions.into_iter().map(|action| (action.plugin, action.method)).collect::<Vec<_>>()
     };
     assert!(keys().await.contains(&("legacy".to_owned(), "x".to_owned())));
-    // Two ids for one method of the application.
+    // Two ids for the same method of the application.
     let alias = |id: &str| MethodRow {
         plugin: Some("P".to_owned()),
         method: Some("wipe".to_owned()),
         ..row(id)
     };
     store.add_method(&alias("alias1"), &needs).await.unwrap();
-    // Adding another id takes nothing away.
+    // Adding another id removes nothing.
     store.add_method(&alias("alias2"), &[]).await.unwrap();
     let wipe = ("P".to_owned(), "wipe".to_owned());
     assert!(keys().await.contains(&wipe));
@@ -109,7 +109,7 @@ pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: R
     };
     import(vec![write("c", Mask::Read)]).await;
     assert_eq!(masks().await, "4");
-    // A method that moves to the function of another brings its mask with it.
+    // If a method moves to the function of another one, the higher of the two masks applies.
     let b = store.methods_with_id("b").await.unwrap().remove(0);
     store.update_method(&MethodRow { id: b.id, ..of("b", "K") }, None).await.unwrap();
     assert_eq!(masks().await, "6");
@@ -185,7 +185,7 @@ pub(crate) async fn tokens_are_found_until_they_end_or_are_revoked(registry: Reg
     let listed = registry.place.scale().listed;
     let many: Vec<String> = (0..listed).map(|number| format!("{number:064x}")).collect();
     assert_eq!(store.tokens_by_digest(&[&digests[..1], &many].concat()).await.unwrap().len(), 1);
-    // Nothing of the secret is in the database.
+    // The database does not contain the secret.
     let stored = format!("{:?}", store.tokens().await.unwrap());
     assert!(!stored.contains(good.expose()) && !stored.contains(&good.expose()[3..]));
     store.revoke_token(id).await.unwrap();
@@ -256,7 +256,7 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
 
 pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(registry: Registry) {
     let (store, place) = (&registry.store, &registry.place);
-    // More than are changed in one statement; the SQL Server emulator takes none that are long.
+    // More rows than are changed in one statement. The SQL Server emulator accepts no long statements.
     let count = if place.scale().listed < 500 { 5 } else { 1_100 };
     let rows: Vec<String> =
         (0..count).map(|number| format!("(1, 't', '{number:064}', {})", place.now())).collect();
@@ -268,7 +268,7 @@ pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(re
     assert_eq!(ids.len(), count);
     store.record_token_uses(&[(ids[1], 5_000)]).await.unwrap();
     let before = store.statements();
-    // In no order, one of them twice, and one that is gone.
+    // Not in order, with a duplicate and an id that no longer exists.
     let mut uses: Vec<(i64, i64)> = ids.iter().map(|id| (*id, 1_000 + id)).collect();
     uses.extend([(ids[0], 4_000), (i64::MAX, 1)]);
     uses.reverse();
@@ -343,7 +343,7 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     assert_eq!((rows.methods.len(), rows.actions.len(), rows.sections.len()), (2, 2, 1));
     assert_eq!(rows.types, [class]);
     assert_eq!(store.imports().await.unwrap(), [note("a", "1"), note("b", "1")]);
-    // Made from what is no longer so.
+    // Computed from rows that have changed since.
     assert!(matches!(store.import(&import).await, Err(StoreError::Conflict)));
     let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
     let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
@@ -387,7 +387,7 @@ pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_non
     let named =
         |number| MethodRow { title: Some(format!("{number}")), ..row(&format!("m{number:03}")) };
     let mut changes: Vec<_> = (0..count).map(|number| write(named(number), Mask::Read)).collect();
-    // The same id again, which is quarantined later: what it needs and its note are there once.
+    // A second row with the same id, which is quarantined later. Its required sections and its note exist only once.
     changes.push(write(named(count - 1), Mask::Execute));
     let import = Import {
         change_counter: store.change_counters().await.unwrap().catalog,
@@ -459,7 +459,7 @@ pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(reg
     assert_eq!(store.change_counters().await.unwrap().access, before);
     assert!(replace(&old, &new).await);
     assert!(store.change_counters().await.unwrap().access > before);
-    // Somebody who does not know whether it was written may say it again.
+    // A client that does not know whether its change was written may repeat it.
     assert!(replace(&old, &new).await);
     assert!(!replace(&old, &secret("c")).await);
     let rows = store.credentials().await.unwrap();
@@ -514,7 +514,7 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
     assert_eq!((rows.sections.len(), rows.sections[0].caption.as_str()), (1, "Users"));
     assert_eq!((rows.users[0].id, rows.users[0].role.as_deref()), (9, Some("clerk")));
     assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
-    // Somebody granted something since it was made.
+    // Another program granted a mask after the plan was made.
     let moved = Import { change_counter: store.change_counters().await.unwrap().catalog, ..import };
     assert!(matches!(store.import(&moved).await, Err(StoreError::Conflict)));
 }
@@ -530,7 +530,7 @@ pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
     assert_eq!(renew("b", 2_000).await, 2);
     assert_eq!(renew("c", -1_000).await, 2, "expired");
     store.delete_leases().await.unwrap();
-    // Fails if the row of c is still there.
+    // Fails if the row of `c` still exists.
     let copy = "INSERT INTO callgate_servers (server, expires_at)
                 SELECT 'c', expires_at FROM callgate_servers WHERE server = 'a'";
     registry.place.sql(copy).await;

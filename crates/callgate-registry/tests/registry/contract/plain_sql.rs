@@ -1,4 +1,4 @@
-//! What other programs write with plain SQL.
+//! Rows that other programs write with plain SQL.
 
 use callgate::model::{LOCAL, Prefix};
 use callgate::{Grants, Mask};
@@ -9,7 +9,7 @@ use callgate_registry::{
 
 use crate::databases::{Kind, Registry};
 
-/// The four INSERTs of the seed, and one into `rpc_methods` as Festi's migrations write them.
+/// The four INSERTs of the seed, and one into `rpc_methods` in the format of Festi's migrations.
 const FESTI: &str = r#"
 INSERT INTO festi_sections (caption, ident, mask)
 VALUES ('User Management', 'user_management', '6');
@@ -76,7 +76,7 @@ pub(crate) async fn the_seeds_inserts_work_as_written(kind: Kind) {
     let grants = |mask| Grants::from_iter([("user_management", mask)]);
     assert!(requirement.allows(&grants(Mask::Execute)));
     assert!(!requirement.allows(&grants(Mask::Write)));
-    // User 123 and type 1 need not exist; once they do, the rows count.
+    // User 123 and type 1 need not exist. As soon as they exist, the rows apply.
     let user =
         |id, login: &str, id_type| UserRow { id, login: login.to_owned(), id_type, role: None };
     let access_rows = ImportAccess {
@@ -107,7 +107,7 @@ pub(crate) async fn settings_are_changed_in_the_database(kind: Kind) {
     assert_eq!(settings.tools_prefix.as_str(), "X");
 }
 
-/// What a statement raises of the counters: catalog, access, tokens, keys.
+/// The counters that a statement increments: catalog, access, tokens, keys.
 const RAISED: &[(&str, [bool; 4])] = {
     const CATALOG: [bool; 4] = [true, false, false, false];
     const ACCESS: [bool; 4] = [false, true, false, false];
@@ -185,7 +185,7 @@ pub(crate) async fn plain_sql_on_every_table_raises_a_revision(kind: Kind) {
     for (sql, expected) in RAISED {
         let sql = sql.replace("{now}", registry.place.now());
         assert_eq!(raised(&registry, &sql).await, *expected, "{sql}");
-        // PostgreSQL notices when a table is emptied.
+        // In PostgreSQL, truncating a table is noticed.
         if kind == Kind::Postgres
             && let Some(table) = sql.strip_prefix("DELETE FROM ")
         {

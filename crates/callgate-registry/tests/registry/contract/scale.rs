@@ -4,10 +4,10 @@ use callgate_registry::Store as _;
 
 use crate::databases::Registry;
 
-/// So many rows are in one statement; SQL Server takes no more.
+/// Number of rows in one statement. SQL Server accepts no more.
 const ROWS: usize = 1_000;
 
-/// Inserts rows, many at a time, as a script would.
+/// Inserts rows, many in each statement, as a script would.
 async fn insert(registry: &Registry, into: &str, count: usize, row: impl Fn(usize) -> String) {
     let numbers: Vec<usize> = (0..count).collect();
     for part in numbers.chunks(ROWS) {
@@ -39,7 +39,7 @@ pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
     assert_eq!(rows.methods.iter().filter(is_named).count(), named.len());
 }
 
-/// In one statement: the numbers are made by joining digits, in order. A digest is the number itself.
+/// Inserts tokens with one statement that generates numbers by joining digits. A digest is the number itself.
 async fn insert_tokens(registry: &Registry, count: usize, id_user: i64) {
     let digits: Vec<String> = (0..10).map(|digit| format!("SELECT {digit} AS d")).collect();
     let digits = digits.join(" UNION ALL ");

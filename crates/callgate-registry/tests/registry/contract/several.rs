@@ -1,4 +1,4 @@
-//! Several gateways on one registry: what they write at the same time, and what they tell each other.
+//! Several servers on one registry: concurrent writes, and messages between servers.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,7 +19,8 @@ use crate::databases::{Kind, Registry};
 const WRITERS: i64 = 8;
 const ROUNDS: i64 = 3;
 
-/// Does this in as many tasks, and comes back when all are done. The SQL Server emulator has one transaction at a time.
+/// Runs this task several times concurrently, and returns when all have finished. The SQL Server emulator supports one
+/// transaction at a time.
 async fn at_once<F>(registry: &Arc<Registry>, task: impl Fn(Arc<Registry>, i64) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -111,7 +112,7 @@ pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_beh
 async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // SQL Server's protocol has text in UTF-16.
+    // SQL Server's protocol encodes text in UTF-16.
     let words = [word.into(), word.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()];
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
@@ -142,7 +143,7 @@ async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
     address
 }
 
-/// Adds one to the number that a method has for its title, made from what was read.
+/// Increments the number in the title of a method, based on the row that was read.
 async fn count_up(registry: &Registry) -> Result<(), StoreError> {
     let store = &registry.store;
     let rows = store.catalog_rows().await?;
@@ -227,11 +228,11 @@ pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     for number in 0..3 {
-        // The last one is of somebody who is not there.
+        // The last one belongs to a user who does not exist.
         let owner = if number == 2 { 999 } else { ada };
         store.add_token(&token(owner, number)).await.unwrap();
     }
-    // More than a statement takes at once, most of them unknown.
+    // More than one statement accepts, most of them unknown.
     let listed = registry.place.scale().listed;
     let digests: Vec<String> = (1..listed).map(|number| format!("{number:064x}")).collect();
     let mut found = store.tokens_by_digest(&digests).await.unwrap();

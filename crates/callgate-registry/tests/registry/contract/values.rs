@@ -1,4 +1,4 @@
-//! Values come back as they were written.
+//! Values are read exactly as they were written.
 
 use callgate::{Mask, Secret};
 use callgate_registry::{
@@ -8,7 +8,7 @@ use callgate_registry::{
 
 use crate::databases::Registry;
 
-/// Looks like what drivers and dialects put into statements, and is not.
+/// Text that looks like the syntax that drivers and dialects put into statements.
 const AWKWARD: &str =
     "'; DROP TABLE users -- \"x\" \\ ? ?? $1 @P1 {now} {users} %s :a\r\n\t\u{1}é 漢 🦀";
 
@@ -29,7 +29,7 @@ pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
         plugin: text("plugin"),
         method: text("method"),
         rpc_method: format!("id {AWKWARD}"),
-        // As it was written: neither the order nor the spaces are the database's to change.
+        // The database must not change the order or the spaces.
         params: Some(r#"[ "int $b" ,  {"name" : "a", "default": 1.0}]"#.to_owned()),
         params_types: Some(r#"["?T\\U"]"#.to_owned()),
         description: Some("🦀".repeat(letters)),
@@ -104,7 +104,7 @@ pub(crate) async fn actions_of_a_method_in_another_case_go_with_it_and_those_of_
     let needs = [("s".to_owned(), Mask::Read)];
     store.add_method(&named("a", "wipe"), &needs).await.unwrap();
     store.add_method(&named("b", "WIPE"), &needs).await.unwrap();
-    // Not the same letter to PHP, nor to us, but to some databases.
+    // These letters are different for PHP and for Callgate, but equal for some databases.
     store.add_method(&named("c", "é"), &needs).await.unwrap();
     store.add_method(&named("d", "É"), &needs).await.unwrap();
     let actions = async || {
@@ -168,7 +168,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     assert_eq!(store.catalog_rows().await.unwrap().types, [class]);
 }
 
-/// After 2038.
+/// A time after 2038.
 const LATE: i64 = 4_102_444_801;
 
 pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Registry) {
@@ -182,7 +182,7 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
     let tokens = store.tokens().await.unwrap();
     let ends: Vec<_> = tokens.iter().map(|token| token.expires_at).collect();
     assert_eq!(ends, [None, Some(0), Some(LATE)]);
-    // Another program, whose clock shows another time of the day.
+    // Another program whose time zone differs from UTC.
     let use_them = format!("UPDATE callgate_tokens SET last_used_at = {}", registry.place.now());
     registry.place.sql(&format!("{}{use_them}", registry.place.far_zone())).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

@@ -13,7 +13,7 @@ use crate::wire::lines::LineEnds;
 /// Returns the id of a request.
 pub(crate) fn truncated_id(ends: &LineEnds) -> Option<MessageId> {
     let mut head = Head::default();
-    // Deserializing the truncated JSON fails, but the members before the end have been parsed.
+    // The truncated JSON is an error, but the members before the end have been parsed.
     let _ = serde_json::Deserializer::from_slice(&ends.head).deserialize_map(&mut head);
     let id = head.id.or_else(|| last_id(&ends.tail));
     id.filter(|_| head.has_method)

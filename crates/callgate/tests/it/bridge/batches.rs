@@ -1,4 +1,4 @@
-//! Several requests in one line, as revision 2025-03-26 has them: each is answered once.
+//! Several requests in one line, as in revision 2025-03-26: each is answered once.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ fn ping(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
 }
 
-/// The ids and codes of the next errors, in order of the ids.
+/// Returns the ids and codes of the next errors, sorted by id.
 async fn errors(client: &mut Client, count: usize) -> Vec<(Value, Value)> {
     let mut found = Vec::new();
     for _ in 0..count {

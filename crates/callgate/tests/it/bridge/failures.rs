@@ -1,4 +1,4 @@
-//! Servers that are not there, not up yet, or not what they should be.
+//! Servers that are unreachable, not running yet, or not MCP servers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::bridge::{Client, modern, until};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
-/// A port that nobody listens on.
+/// Returns a port on which no process listens.
 async fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }
@@ -26,7 +26,7 @@ async fn the_first_request_waits_for_a_server_that_is_not_up() {
         client.request(1, method, params).await;
         client.send_text("nonsense").await;
         assert_eq!(client.next().await["error"]["code"], -32700, "it is alive while it waits");
-        // Until now nobody was there; the request has met a closed door at least once.
+        // Until now no process listened, so at least one attempt of the request was refused.
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let server = FakeService::on(listener, |seen| seen.result(json!({"late": true})));
         assert_eq!(client.answer(1).await["result"]["late"], true);

@@ -1,4 +1,4 @@
-//! The legacy era: sessions, and what becomes of them.
+//! The legacy era: sessions, and how lost ones are restored.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedReq
 
 const VERSION: &str = "2025-06-18";
 
-/// A server with sessions; those before `first` are lost.
+/// A server with sessions. Sessions before `first` are lost.
 fn with_sessions(
     seen: &ReceivedRequest,
     sessions: &AtomicUsize,
@@ -59,7 +59,7 @@ async fn messages_of_a_session_carry_its_id_its_revision_and_the_token() {
     }
 }
 
-/// What happens when the first session is lost.
+/// Checks what happens when the first session is lost.
 async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
     let sessions = AtomicUsize::new(0);
     let renewed = AtomicUsize::new(0);
@@ -223,7 +223,7 @@ async fn a_legacy_cancellation_is_a_message_without_a_response() {
         server.log.requests_for("notifications/cancelled")[0].body["params"]["requestId"],
         7
     );
-    // The server does not answer, and some never close the stream either.
+    // The server does not reply, and some servers never close the stream.
     tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it is left in the end");
     client.request(8, "ping", json!({})).await;
     client.answer(8).await;

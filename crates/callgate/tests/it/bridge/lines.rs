@@ -1,4 +1,4 @@
-//! What a client may write, and what it reads.
+//! Lines that a client may write, and lines that it reads.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The modern era: every request carries its terms, and headers repeat them.
+//! The modern era: every request has metadata, and headers repeat parts of it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Streams: as they come, both ways, and on from where they broke.
+//! Streams: messages in both directions, and resuming after a broken connection.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ async fn messages_pass_unchanged_and_the_client_can_answer_the_server() {
     stream.send(format!(": hello\n\ndata: {progress}\n\n")).await.unwrap();
     assert_eq!(client.next().await, progress);
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {}});
-    // Cut anywhere.
+    // Split at any position.
     let event = format!("data: {ask}\r\n\r\n");
     let (head, tail) = event.split_at(20);
     for part in [head, tail] {

@@ -1,4 +1,4 @@
-//! HTTPS with an authority of one's own.
+//! HTTPS with a private certificate authority.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::bridge::Client;
 
-/// A server for `localhost`; its URL and the certificate of its authority, in PEM.
+/// Starts a server for `localhost`. Returns its URL and the certificate of its authority, in PEM.
 async fn secure_server() -> (String, String) {
     let (acceptor, authority) = tls::localhost(&[]);
     (serve_with(acceptor).await, authority)
 }
 
-/// A server whose certificate nobody else has signed.
+/// Starts a server with a self-signed certificate.
 async fn self_signed_server(is_ca: IsCa) -> (String, String) {
     let (acceptor, certificate) = tls::self_signed(is_ca);
     (serve_with(acceptor).await, certificate)
@@ -77,7 +77,7 @@ async fn a_silent_tls_handshake_times_out() {
     assert!(message.contains("timed out"), "{message}");
 }
 
-/// Such as a host behind a network that is off: connections are neither accepted nor refused.
+/// As with a host whose network is down, connections are neither accepted nor refused.
 #[tokio::test]
 async fn all_requests_together_wait_once_for_a_server_that_does_not_answer() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -128,7 +128,7 @@ async fn a_server_that_closes_every_connection_is_not_waited_for() {
             let mut count = 0;
             while let Ok((mut stream, _)) = listener.accept().await {
                 count += 1;
-                // Something must be read, or the end would be a reset.
+                // Some bytes must be read first, because the connection would otherwise be reset.
                 let mut first = [0; 16];
                 let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut first).await;
                 if count == 4 {

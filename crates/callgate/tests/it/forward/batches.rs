@@ -1,4 +1,4 @@
-//! Calls that go out together.
+//! Calls that are sent together as a batch.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn app(fake: &FakeService) -> App {
     App::with(options(&fake.url("/rpc")).batch())
 }
 
-/// Answers one request or many, the last first.
+/// Replies to one request, or to a batch in reverse order.
 fn answer(seen: &ReceivedRequest, reply: impl Fn(&Value) -> Value) -> FakeResponse {
     let reply = |request: &Value| {
         let mut reply = reply(request);
@@ -40,7 +40,7 @@ fn echo(seen: &ReceivedRequest) -> FakeResponse {
     answer(seen, |request| json!({"jsonrpc": "2.0", "result": request["params"]["id"]}))
 }
 
-/// How many calls each request had; 0 is one that is no batch.
+/// Returns the number of calls in each request; 0 for a request that is not a batch.
 fn sizes(fake: &FakeService) -> Vec<usize> {
     fake.log.requests().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
 }
@@ -260,7 +260,7 @@ async fn after_an_unknown_error_of_a_batch_only_read_only_calls_are_sent_alone()
     assert_eq!(read.1, json!({"result": 1}));
     assert!(changing.0.contains("HTTP 500. The method may have run: check"), "{}", changing.0);
     assert_eq!((sizes(&fake), app.retries()), (vec![2, 0], 1));
-    // After three of them, no batch is sent.
+    // After three rejected batches, no batch is sent any more.
     for _ in 0..3 {
         assert_eq!(get_all(&app, 2).await, [0, 1]);
     }
@@ -326,7 +326,7 @@ async fn read_only_calls_of_a_lost_batch_are_retried() {
 
 #[tokio::test]
 async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
-    // Out of order, and two errors do not say whose they are.
+    // Not in order, and two of the errors do not show which request they belong to.
     let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             id if seen.body.is_array() && id < 3 => {

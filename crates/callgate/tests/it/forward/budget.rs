@@ -16,12 +16,12 @@ use crate::forward::secrets::log_everything;
 use crate::forward::{App, limits, methods, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
-/// What a service and a function give.
+/// Size of the result of the service and of the function.
 const RESULT: usize = 600_000;
-/// Enough for one of them, and not for two.
+/// Enough for one result, but not for two.
 const BUDGET: usize = 1_000_000;
 
-/// Runs in this process, and counts nothing by itself.
+/// An upstream in this process that does not count its results.
 #[derive(Debug)]
 struct Inside;
 
@@ -53,7 +53,7 @@ fn app(options: ForwardOptions) -> App {
     App { gateway, forward }
 }
 
-/// The start of a reply, whose body is not read.
+/// Returns the start of a reply whose body is not read.
 async fn reply(app: &App, path: &str, body: serde_json::Value) -> axum::response::Response {
     let request =
         Request::post(path).header("host", "localhost").body(Body::from(body.to_string())).unwrap();
@@ -82,7 +82,7 @@ async fn a_result_counts_until_its_reply_is_sent_on_every_endpoint() {
     ] {
         let unread = reply(&app, path, body).await;
         assert!(in_flight(&app) >= RESULT, "{path}");
-        // Of another upstream, or of this program itself: there is no room for them.
+        // Results of another upstream, or of this program itself, do not fit either.
         let (_, refused) = app.invoke("other.get", json!({})).await;
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains("Callgate has no memory left"), "{message}");
@@ -99,7 +99,7 @@ async fn a_result_counts_until_its_reply_is_sent_on_every_endpoint() {
 
 #[tokio::test]
 async fn the_bytes_of_a_call_are_released_when_it_fails_or_is_dropped() {
-    // More than it says it has, so that the reading never ends.
+    // The response announces more bytes than it has, so that reading never ends.
     let start =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
     let fake = FakeService::start(move |seen| match seen.number {

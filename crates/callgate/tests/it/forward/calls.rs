@@ -1,4 +1,4 @@
-//! What is sent, and what comes back.
+//! Requests that are sent, and replies that are returned.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn echo(seen: &ReceivedRequest) -> FakeResponse {
 async fn arguments_and_results_pass_as_they_are() {
     let fake = FakeService::start(|seen| {
         let id = &seen.body["id"];
-        // Numbers beyond any tree's, and white space, stay.
+        // Numbers that are too large for a parsed value, and white space, are kept.
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{ "n": 1.000000000000000000001 }}}}"#);
         FakeResponse::text(200, "application/json", &body)

@@ -1,4 +1,4 @@
-//! The credential of the user who asks, in place of one for all.
+//! The credential of the calling user, instead of one for all users.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::forward::{App, ada, options, without_error_id};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-/// Ada's, bob's with a line break in it, and none of others.
+/// The credentials of ada, and of bob with a line break in it. Others have none.
 #[derive(Debug)]
 pub(crate) struct Known(HashMap<i64, Secret>);
 

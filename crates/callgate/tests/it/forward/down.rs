@@ -1,4 +1,4 @@
-//! A service that is away, and comes back.
+//! A service that becomes unreachable and recovers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A Drupal site with `jsonrpc` and `jsonrpc_mcp`, as recorded: what it answers to whom, at `/jsonrpc`
-//! and at the URL of each tool.
+//! A recorded Drupal site with `jsonrpc` and `jsonrpc_mcp`: its replies to different users, at `/jsonrpc` and at the
+//! URL of each tool.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ use crate::forward::secrets::log_everything;
 use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-/// What the site answers to a request like a recorded one.
+/// Returns the reply of the site to a request that equals a recorded one.
 fn site(seen: &ReceivedRequest) -> FakeResponse {
     let path = seen.request_line.split(' ').nth(1).unwrap();
     let who = match seen.headers.get("authorization") {
@@ -39,7 +39,7 @@ fn site(seen: &ReceivedRequest) -> FakeResponse {
     let found = EXCHANGES.iter().find(|exchange| {
         let request = &exchange["request"];
         let is_it = request["path"] == path && request["as"] == who && request["method"] == "POST";
-        // The site in maintenance answers the same requests otherwise.
+        // In maintenance, the site replies differently to the same requests.
         let is_up = !exchange["label"].as_str().unwrap().starts_with("in maintenance");
         is_it && is_up && is_same(&request["body"], &seen.body)
     });
@@ -64,7 +64,7 @@ fn site(seen: &ReceivedRequest) -> FakeResponse {
     ))
 }
 
-/// Whether two requests, or two batches of them, are the same but for their ids.
+/// Returns `true` if two requests, or two batches, are equal except for their ids.
 fn is_same(recorded: &Value, sent: &Value) -> bool {
     match (recorded, sent) {
         (Value::Array(recorded), Value::Array(sent)) => {
@@ -78,7 +78,7 @@ fn is_same(recorded: &Value, sent: &Value) -> bool {
     }
 }
 
-/// A recorded reply with the ids of the requests that were sent; null stays.
+/// Returns a recorded reply with the ids of the requests that were sent. Null ids are kept.
 fn with_ids(reply: &Value, recorded: &Value, sent: &Value) -> Value {
     if let Value::Array(replies) = reply {
         return replies.iter().map(|reply| with_ids(reply, recorded, sent)).collect();
@@ -94,7 +94,7 @@ fn with_ids(reply: &Value, recorded: &Value, sent: &Value) -> Value {
     reply
 }
 
-/// Callers are who their token says, here and at the site.
+/// Callers have the name in their token, here and at the site.
 #[derive(Debug)]
 struct Tokens;
 
@@ -132,7 +132,7 @@ fn per_tool(mut options: ForwardOptions) -> ForwardOptions {
     options
 }
 
-/// A gateway whose callers go with their own credential, or without one.
+/// Returns a gateway whose callers use their own credential, or none.
 fn app(options: ForwardOptions) -> App {
     let how = CredentialOptions {
         location: CredentialLocation::Header(header_name("Authorization").unwrap()),
@@ -167,7 +167,7 @@ fn build(options: ForwardOptions) -> App {
     App { gateway, forward }
 }
 
-/// Status, challenge and body of what a caller posts.
+/// Returns status, challenge and body of the response to a caller's request.
 async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Value) {
     let mut request = Request::post(path).header("host", "localhost");
     if !who.is_empty() {
@@ -182,7 +182,7 @@ async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Va
     (status, challenge, serde_json::from_slice(&body).unwrap())
 }
 
-/// What each face says of a call.
+/// Returns the response of each endpoint to a call.
 async fn faces(app: &App, who: &str, id: &str) -> String {
     let mut table = format!("{id} as {}\n", if who.is_empty() { "nobody" } else { who });
     let arguments = if id == "probe.echo" { json!({"text": "a"}) } else { json!({}) };
@@ -216,7 +216,7 @@ async fn start() -> FakeService {
 async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
     let fake = start().await;
     let app = app(per_tool(drupal(&fake)));
-    // Mia may use tools, and not `/jsonrpc`.
+    // Mia may use tools, but not `/jsonrpc`.
     let invocation = json!({"name": "probe.echo", "arguments": {"text": "a"}});
     let (status, _, body) = post(&app, "mia", "/mcp/tools/invoke", invocation.clone()).await;
     assert_eq!((status, body), (200, json!({"result": {"text": "a", "user": "mia"}})));
@@ -250,7 +250,7 @@ async fn a_rejected_credential_of_the_gateway_is_not_the_callers_fault() {
     let wrong = drupal(&fake).header("Authorization", "Bearer wrong-bearer").unwrap();
     insta::assert_snapshot!(faces(&build(wrong), "ada", "probe.whoami").await);
     assert!(log.text().contains("it does not accept the configured credentials"));
-    // Without a configured credential there is nobody to log in as.
+    // Without a configured credential, there is no user to log in as.
     let nobody = faces(&build(drupal(&fake)), "ada", "probe.whoami").await;
     insta::assert_snapshot!(nobody);
 }
@@ -326,7 +326,7 @@ async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
     let call = |arguments: Value| json!({"name": "probe.echo", "arguments": arguments});
     for (arguments, sent) in [
         (json!({"text": "a", "times": null}), json!({"text": "a"})),
-        // The parameter takes null.
+        // The parameter allows null.
         (json!({"times": null, "note": null, "text": "a"}), json!({"note": null, "text": "a"})),
         (json!(["a", null, "b"]), json!({"text": "a", "note": "b"})),
     ] {

@@ -1,4 +1,4 @@
-//! What each face makes of what a service says, and of what goes wrong.
+//! How each endpoint reports results and failures of a service.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn error() -> serde_json::Value {
 
 #[tokio::test]
 async fn the_services_own_errors_pass_through() {
-    // As aria2 and others do.
+    // As aria2 and other services do.
     for status in [200, 400, 404, 500] {
         let fake = FakeService::start(move |seen| seen.error(status, error())).await;
         let app = App::new(&fake.url("/rpc"));

@@ -1,4 +1,4 @@
-//! Each way to fail, through the real client: its words for the agent, and its counter.
+//! Each kind of failure, through the real client: its message for the agent, and its counter.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::forward::{App, limits, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
-/// The words that an agent gets, and that this is counted and nothing else.
+/// Returns the message that an agent gets. Checks that only this outcome is counted.
 pub(crate) async fn told(app: &App, outcome: CallOutcome) -> String {
     let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
     assert!(is_error);
@@ -67,7 +67,7 @@ async fn wrong_responses_are_classified() {
     insta::assert_snapshot!(table);
 }
 
-/// A server that answers whatever it is asked, and does not speak TLS.
+/// Starts a server that replies to any data, and does not speak TLS.
 pub(crate) async fn without_tls() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -100,7 +100,7 @@ async fn a_call_without_a_response_times_out() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
     insta::assert_snapshot!(told(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. The method may have run: check before you try again. (error id ID)");
-    // The request does not go on behind our back.
+    // The request does not continue in the background.
     fake.log.wait_for_disconnects(1).await;
 }
 

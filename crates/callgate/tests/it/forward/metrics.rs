@@ -1,4 +1,4 @@
-//! What is counted, in the text form of Prometheus.
+//! Metrics in the text format of Prometheus.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn calls_are_counted_by_upstream_and_outcome() {
         let _ = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     }
     let page = page(&app).await;
-    // Most of what can happen did not.
+    // Most of the outcomes did not occur.
     let lines: Vec<&str> =
         page.lines().filter(|line| !(line.contains("outcome=") && line.ends_with(" 0"))).collect();
     insta::assert_snapshot!(lines.join("\n"));

@@ -1,4 +1,4 @@
-//! An upstream as an OAuth client, before a token endpoint and a service that want the right tokens.
+//! An upstream as an OAuth client, with a token endpoint and a service that check tokens.
 
 mod configured;
 mod failures;
@@ -17,24 +17,24 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedReq
 
 pub(crate) const SECRET: &str = "s3cret of/callgate";
 
-/// Something that only the client has.
+/// Returns a secret that only the client knows.
 pub(crate) fn secret(text: &str) -> Secret {
     Secret::new(text).unwrap()
 }
 
-/// A token response.
+/// Returns a token response.
 pub(crate) fn granted(token: &str, expires_in: u64) -> Value {
     json!({"token_type": "Bearer", "access_token": token, "expires_in": expires_in})
 }
 
-/// One that brings a new refresh token.
+/// Returns a token response with a new refresh token.
 pub(crate) fn rotated(token: &str, refresh_token: &str) -> Value {
     let mut granted = granted(token, 100);
     granted["refresh_token"] = refresh_token.into();
     granted
 }
 
-/// A member of a form.
+/// Returns a field of a form.
 pub(crate) fn field(seen: &ReceivedRequest, name: &str) -> Option<String> {
     let form = seen.body.as_str()?;
     let mut pairs = form.split('&').filter_map(|pair| pair.split_once('='));
@@ -49,19 +49,19 @@ pub(crate) async fn issuer() -> FakeService {
     .await
 }
 
-/// The reply with this result, to a call or to each of a batch.
+/// Returns the reply with this result, to a call or to each call of a batch.
 fn result(seen: &ReceivedRequest, result: Value) -> FakeResponse {
     let Some(batch) = seen.body.as_array() else { return seen.result(result) };
     let reply = |call: &Value| json!({"jsonrpc": "2.0", "result": result, "id": call["id"]});
     FakeResponse::json(200, batch.iter().map(reply).collect::<Value>())
 }
 
-/// A service that says with which token it was called.
+/// Starts a service that returns the token with which it was called.
 pub(crate) async fn service() -> FakeService {
     FakeService::start(|seen| result(seen, json!(seen.headers.get("authorization")))).await
 }
 
-/// A service that takes none but these tokens.
+/// Starts a service that accepts only these tokens.
 pub(crate) async fn service_that_takes(good: Arc<Mutex<Vec<String>>>) -> FakeService {
     FakeService::start(move |seen| {
         let sent = seen.headers.get("authorization").cloned().unwrap_or_default();
@@ -84,21 +84,21 @@ pub(crate) fn with_oauth(issuer: &FakeService, service: &FakeService) -> Forward
     options(&service.url("/rpc")).oauth(client(issuer))
 }
 
-/// What the service was sent with a call.
+/// Returns the data that the service received with a call.
 pub(crate) async fn call(app: &App) -> Value {
     let (status, body) = app.invoke("order.get", json!({"id": 1})).await;
     assert_eq!(status, 200, "{body}");
     body["result"].clone()
 }
 
-/// What a call that fails says.
+/// Returns the message of a call that fails.
 pub(crate) async fn failing(app: &App) -> String {
     let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
     assert!(is_error, "{text}");
     text
 }
 
-/// The clock is so much later at once, and goes on.
+/// Advances the clock by this time. The clock continues to run.
 pub(crate) async fn later(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;

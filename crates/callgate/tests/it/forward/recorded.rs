@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// Each exchange with `label`, `request` and `response`; the body of a request is JSON where it can be.
+/// Each exchange with `label`, `request` and `response`. The body of a request is JSON if possible.
 pub(super) static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let lines = include_str!("../../drupal/exchanges.jsonl").lines();
     let exchanges = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());

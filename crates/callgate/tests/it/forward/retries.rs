@@ -89,7 +89,7 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
     let app = App::new(&fake.url("/rpc"));
     for id in 0..10 {
         assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
-        // The end arrives.
+        // Waits until the service has closed the connection.
         fake.log.wait_for_closed(id + 1).await;
         tokio::task::yield_now().await;
     }

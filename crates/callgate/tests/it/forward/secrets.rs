@@ -1,4 +1,4 @@
-//! Secrets reach the service, and nothing and nobody else.
+//! Secrets are sent to the service, and appear nowhere else.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ fn app(url: &str) -> App {
     App::with(options.limits(ForwardLimits { timeout, ..limits() }))
 }
 
-/// All that is logged from now on, on this thread.
+/// Collects everything that this thread logs from now on.
 pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
@@ -71,7 +71,7 @@ pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
     (log, tracing::subscriber::set_default(subscriber))
 }
 
-/// So many failures were logged, and no secrets.
+/// Checks the number of logged failures, and that no secret was logged.
 fn check(log: &Log, told: &str, failures: usize) {
     let log = log.text();
     for text in [told, &log] {
@@ -83,7 +83,7 @@ fn check(log: &Log, told: &str, failures: usize) {
 #[tokio::test(flavor = "current_thread")]
 async fn secrets_are_in_no_log_no_debug_and_no_reply() {
     let (log, _guard) = log_everything();
-    // It repeats all that it was sent.
+    // The service repeats all data that it receives.
     let fake = FakeService::start(|seen| match seen.number {
         0 => FakeResponse::text(200, "text/html", format!("{seen:?}")),
         1 => FakeResponse::text(500, "application/json", format!("{seen:?}")),
@@ -114,7 +114,7 @@ async fn secrets_are_in_no_log_no_debug_and_no_reply() {
 #[tokio::test(flavor = "current_thread")]
 async fn secrets_are_in_no_log_over_websocket() {
     let (log, _guard) = log_everything();
-    // It repeats all that it was sent.
+    // The service repeats all data that it receives.
     let fake = FakeWebSocket::start(|number, mut peer| async move {
         let request = peer.next().await.unwrap();
         match number {
@@ -123,7 +123,7 @@ async fn secrets_are_in_no_log_over_websocket() {
                 let reason = format!("{request}").chars().take(120).collect::<String>().into();
                 peer.socket.close(Some(CloseFrame { code, reason })).await.unwrap();
             }
-            // Nothing comes of it but a time-out.
+            // The only result is a timeout.
             _ => peer.send(json!({"method": "echo", "params": request})).await,
         }
         peer.next().await;

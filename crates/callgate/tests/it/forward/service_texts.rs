@@ -11,7 +11,7 @@ use crate::forward::secrets::log_everything;
 use crate::forward::{App, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
-/// Returns what is logged of a failed call.
+/// Returns the log entry of a failed call.
 fn logged(log: &str) -> String {
     let start = "upstream `shop`: ";
     let line =

@@ -1,4 +1,4 @@
-//! Logins whose cookie or token is sent with all calls: as Deluge, Zabbix and Transmission want them.
+//! Logins whose cookie or token is sent with all calls, for services such as Deluge, Zabbix and Transmission.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,12 +30,12 @@ fn header(name: &str) -> CredentialLocation {
     CredentialLocation::Header(header_name(name).unwrap())
 }
 
-/// As JSON-RPC 1.x has it.
+/// Returns a reply in the format of JSON-RPC 1.x.
 fn reply(seen: &ReceivedRequest, result: &Value, error: &Value) -> FakeResponse {
     FakeResponse::json(200, json!({"result": result, "error": error, "id": seen.body["id"]}))
 }
 
-/// A service with a cookie, of which only that of the last login is valid.
+/// Starts a service with a cookie. Only the cookie of the last login is valid.
 async fn deluge(logins: &Arc<AtomicUsize>) -> FakeService {
     let logins = Arc::clone(logins);
     FakeService::start(move |seen| {
@@ -72,7 +72,7 @@ async fn a_session_that_has_ended_is_renewed_and_the_call_runs_once() {
     let fake = deluge(&logins).await;
     let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
-    // The session of the gateway is not the last one any more.
+    // The session of the gateway is no longer the last one.
     logins.fetch_add(1, Ordering::SeqCst);
     let calls = (0..5).map(|id| app.invoke("order.delete", json!({"id": id})));
     assert!(join_all(calls).await.iter().all(|(status, _)| *status == 200));

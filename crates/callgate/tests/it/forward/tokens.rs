@@ -1,4 +1,4 @@
-//! The token that a caller came with: kept and passed on only where an upstream asks for it.
+//! The token of the caller: kept and passed on only if an upstream needs it.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 use crate::forward::{ada, options};
 use callgate_test_support::fake_service::{FakeService, ReceivedRequest};
 
-/// Everybody with this token is ada, and everybody else is nobody.
+/// A caller with this token is ada. All other callers are anonymous.
 const TOKEN: &str = "cg_s3cret";
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Authenticate for OneToken {
     }
 }
 
-/// Notes what it hears of its callers.
+/// Records the tokens of its callers.
 #[derive(Debug, Default, Clone)]
 struct Curious(Arc<Mutex<Vec<Option<String>>>>);
 
@@ -103,7 +103,7 @@ async fn tokens_are_not_kept_unless_an_upstream_uses_them() {
     let curious = Curious::default();
     let app = gateway(&fake.url("/rpc"), None, &curious);
     call(&app, "c", TOKEN).await;
-    // One that comes later may ask for it.
+    // An upstream that is added later may need the token.
     let asking: (Arc<str>, Arc<dyn Upstream>) =
         ("more".into(), Arc::new(passing(&fake.url("/rpc"), Some("X-Token"))));
     app.gateway().set_dynamic_upstreams([asking]);

@@ -1,4 +1,4 @@
-//! TLS, HTTP/2 and sockets in the file system.
+//! TLS, HTTP/2 and Unix sockets.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::forward::{App, options};
 
 type Versions = Arc<Mutex<Vec<Version>>>;
 
-/// A service that speaks HTTP/2 only.
+/// Serves only HTTP/2.
 async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seen: Versions) {
     let service = service_fn(move |request: Request<Incoming>| {
         seen.lock().unwrap().push(request.version());
@@ -35,7 +35,7 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A server for `localhost` with HTTP/2 by ALPN; its URL and the certificate of its authority.
+/// Starts a server for `localhost` with HTTP/2 by ALPN. Returns its URL and the certificate of its authority.
 async fn secure_server(seen: &Versions) -> (String, String) {
     let (acceptor, authority) = tls::localhost(&["h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

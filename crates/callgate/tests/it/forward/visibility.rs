@@ -1,4 +1,4 @@
-//! A service whose description depends on who asks, as a Drupal site answered it.
+//! A service whose description depends on the user. The replies are those of a recorded Drupal site.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,29 +26,29 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedReq
 
 const LIST: &str = "/mcp/tools/list";
 
-/// The pages of the site's list, as two users got them.
+/// The pages of the site's list for two users.
 static ADA_1: LazyLock<String> = LazyLock::new(|| json_of(LIST, "ada-bearer"));
 static ADA_2: LazyLock<String> =
     LazyLock::new(|| json_of("/mcp/tools/list?cursor=NTA%3D", "ada-bearer"));
 static BOB: LazyLock<String> = LazyLock::new(|| json_of(LIST, "bob-bearer"));
 
-/// How the site denies a method.
+/// The error with which the site denies a method.
 static DENIED: LazyLock<String> = LazyLock::new(|| {
     let is_denial = |exchange: &&Value| exchange["response"]["json"]["error"]["code"] == -32600;
     EXCHANGES.iter().find(is_denial).unwrap()["response"]["json"].to_string()
 });
 
-/// A page of a site that says no.
+/// A page of a site that refuses the request.
 const PAGE: &str = "<!DOCTYPE html><html lang=\"en\"><title>Access denied</title></html>";
 
-/// The names of tools in a page.
+/// Returns the names of the tools on a page.
 fn names(page: &str) -> Vec<String> {
     let page: Value = serde_json::from_str(page).unwrap();
     let tools = page["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The site, as it answered.
+/// Replies like the recorded site.
 fn site(seen: &ReceivedRequest) -> FakeResponse {
     let who = seen.headers.get("authorization").map_or("", String::as_str);
     let json = |page: &str| FakeResponse::text(200, "application/json", page);
@@ -64,7 +64,7 @@ fn site(seen: &ReceivedRequest) -> FakeResponse {
     }
 }
 
-/// Ada's is 7, bob's 8, eve's 9 is wrong, and others have none.
+/// The credentials of users: 7 is ada's, 8 is bob's, and 9, which is wrong, is eve's. Others have none.
 #[derive(Debug)]
 struct Vault(Mutex<HashMap<i64, &'static str>>);
 
@@ -83,7 +83,7 @@ fn vault() -> Arc<Vault> {
     Arc::new(Vault(Mutex::new(HashMap::from([(7, "of-ada"), (8, "of-bob"), (9, "wrong")]))))
 }
 
-/// Callers say who they are by their names.
+/// Callers have the name in their token.
 #[derive(Debug)]
 struct ByName;
 
@@ -119,7 +119,7 @@ fn drupal(fake: &FakeService, missing: MissingCredential) -> ForwardOptions {
     described_by(options.credential(how, vault()).unwrap(), MethodListSource::JsonRpcMcp)
 }
 
-/// A gateway that has everything that ada sees at the site.
+/// Returns a gateway with all methods that ada sees at the site.
 fn gateway(options: ForwardOptions) -> Callgate {
     gateway_with_prefix(options, "")
 }
@@ -153,7 +153,7 @@ async fn send(gateway: &Callgate, who: &str, path: &str, body: Option<Value>) ->
     serde_json::from_slice(&body).unwrap()
 }
 
-/// How many tools somebody sees, over each face.
+/// Returns the number of tools that a user sees at each endpoint.
 async fn counts(gateway: &Callgate, who: &str) -> [usize; 3] {
     let rpc = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
     let length = |list: &Value| list.as_array().unwrap().len();
@@ -285,7 +285,7 @@ async fn invalid_or_endless_pages_are_an_error() {
 
 #[tokio::test]
 async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
-    // Larger than a result may be, which does not matter here.
+    // Larger than a result may be, which does not apply to lists.
     let document = |names: &[&str]| {
         let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})

@@ -52,7 +52,7 @@ async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() 
         for request in requests.iter().rev() {
             let reply =
                 json!({"result": request["params"]["id"], "error": null, "id": request["id"]});
-            // Some send bytes.
+            // Some services send binary messages.
             peer.socket.send(Message::binary(reply.to_string())).await.unwrap();
         }
         peer.echo().await;
@@ -201,7 +201,7 @@ async fn a_service_that_is_away_is_left_alone_and_found_again() {
     assert_eq!(app.ready().await.get("upstreams_down"), None);
 }
 
-/// Answers from the second connection on; the first ends after a request was read.
+/// Starts a service that replies from the second connection on. The first connection ends after a request was read.
 async fn breaking() -> FakeWebSocket {
     FakeWebSocket::start(|number, mut peer: Peer| async move {
         if number > 0 {
@@ -232,7 +232,7 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
         let request = peer.next().await.unwrap();
         peer.result(&request, json!(1)).await;
         peer.socket.close(None).await.unwrap();
-        // The client's own word comes after it has let go.
+        // Waits for the client's close message, which it sends after it has dropped the connection.
         peer.next().await;
     })
     .await;
@@ -245,7 +245,7 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
     assert_eq!(app.retries(), 0);
 }
 
-/// Answers the first two requests together, in their order.
+/// Starts a service that replies to the first two requests together, in their order.
 async fn late() -> FakeWebSocket {
     FakeWebSocket::start(|_, mut peer: Peer| async move {
         let (first, second) = (peer.next().await.unwrap(), peer.next().await.unwrap());
@@ -308,7 +308,7 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
 
 #[tokio::test]
 async fn a_service_that_does_not_read_holds_up_no_replies() {
-    // It reads nothing more before its first answer is read; both sides' buffers are full then.
+    // The service reads nothing more before its first reply is read. The buffers of both sides are full then.
     let fake = FakeWebSocket::start(|_, mut peer: Peer| async move {
         let first = peer.next().await.unwrap();
         let noise = json!({"jsonrpc": "2.0", "method": "noise", "params": ["x".repeat(900_000)]});
@@ -336,7 +336,7 @@ async fn a_connection_that_is_reset_within_an_answer_is_one_that_ended() {
             let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
             socket.next().await;
             let mut stream = socket.into_inner();
-            // A frame that breaks off.
+            // A frame that is cut off.
             tokio::io::AsyncWriteExt::write_all(&mut stream, &[0x81, 100, b'{']).await.unwrap();
             tokio::io::AsyncWriteExt::shutdown(&mut stream).await.unwrap();
             let _ = stream.read_to_end(&mut Vec::new()).await;

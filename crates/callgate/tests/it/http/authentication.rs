@@ -60,7 +60,7 @@ async fn with_require_auth_everything_but_health_and_discovery_needs_a_token() {
     assert_eq!(app.get("reader", "/mcp/tools/list").await.status, StatusCode::OK);
 }
 
-/// After a 401, clients look for OAuth; what they find decides what they tell people.
+/// After a 401, clients search for OAuth. The result decides what they show to people.
 #[tokio::test]
 async fn clients_that_look_for_oauth_are_told_that_there_is_none() {
     for require_auth in [false, true] {

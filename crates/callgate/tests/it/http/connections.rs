@@ -15,7 +15,7 @@ const BOB: [u8; 4] = [127, 0, 0, 3];
 /// Length of a result that does not fit into the buffers of sockets.
 const LARGE: usize = 30_000_000;
 
-/// A server with the methods `large` and `slow`, which ends when there is a permit.
+/// A server with the methods `large` and `slow`. `slow` ends when there is a permit.
 struct Slow {
     app: App,
     permits: Arc<Semaphore>,

@@ -17,7 +17,7 @@ async fn listen(app: App) -> SocketAddr {
     address
 }
 
-/// Sends all before it reads anything. Returns the reply.
+/// Sends the whole request before it reads anything. Returns the reply.
 async fn exchange(address: SocketAddr, head: &str, body: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();

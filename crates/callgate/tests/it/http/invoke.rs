@@ -63,7 +63,7 @@ async fn invoking_unknown_and_denied_tools_is_the_same_404() {
     );
     let unknown = app.invoke("reader", "content.article.delet", json!({"id": 1})).await;
     assert_eq!(unknown.text, denied.text.replace("delete", "delet"));
-    // Nor do wrong arguments tell them apart.
+    // Invalid arguments do not reveal the difference either.
     let denied = app.invoke("reader", "content.article.delete", json!({"id": "x"})).await;
     assert_eq!(denied.error_code(), (404, "tool_not_found".to_owned()));
     assert_eq!(
@@ -100,7 +100,7 @@ async fn a_failure_is_500_with_an_error_id_and_no_secret() {
         assert!(reply.json()["error"]["error_id"].as_str().unwrap().starts_with("mcp_"));
         assert!(!reply.text.contains("hunter2"), "{}", reply.text);
     }
-    // And the server goes on.
+    // The server continues to work.
     assert_eq!(app.invoke("", "outcome.null", json!({})).await.status, StatusCode::OK);
 }
 

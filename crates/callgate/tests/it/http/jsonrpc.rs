@@ -22,13 +22,13 @@ fn notification(method: &str, params: Value) -> Value {
 }
 
 impl App {
-    /// A message or a batch, as somebody.
+    /// Sends a message or a batch as this caller.
     async fn rpc(&self, caller: &str, message: Value) -> Reply {
         self.post(caller, PATH, message.to_string()).await
     }
 }
 
-/// An application that counts how often `count` was called.
+/// An application that counts the calls of `count`.
 fn counting() -> (App, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let mut local = application();
@@ -41,7 +41,7 @@ fn counting() -> (App, Arc<AtomicUsize>) {
     (App::with(local, HttpOptions::default()), count)
 }
 
-/// The error of a reply, which is 200 whatever it says.
+/// Returns the error of a reply. Its status is always 200.
 fn error_of(reply: &Reply) -> Value {
     assert_eq!((reply.status, reply.header("content-type")), (StatusCode::OK, "application/json"));
     let body = reply.json();
@@ -58,7 +58,7 @@ async fn a_call_by_name_and_by_position_runs() {
         assert_eq!(reply.header("content-type"), "application/json");
         assert_eq!(reply.text, r#"{"jsonrpc":"2.0","id":7,"result":{"id":1,"body":"é"}}"#);
     }
-    // Without params, with an id that is a text, and a result that is null.
+    // Without params, with an id that is a string, and with a result that is null.
     let body = r#" {"id":"a\u0062","method":"outcome.null","jsonrpc":"2.0"}"#;
     let reply = app.post("", PATH, body).await;
     assert_eq!(reply.text, r#"{"jsonrpc":"2.0","id":"a\u0062","result":null}"#);
@@ -137,7 +137,7 @@ async fn a_batch_of_notifications_has_no_reply() {
 #[tokio::test]
 async fn the_members_of_a_batch_run_concurrently() {
     let mut local = Local::default();
-    // Nobody passes before two are there.
+    // No call continues before both have started.
     let barrier = Arc::new(Barrier::new(2));
     local.method(method("meet"), move |_, _: Value| {
         let barrier = Arc::clone(&barrier);

@@ -1,4 +1,4 @@
-//! What a client can send and must not get away with.
+//! Hostile input that must be refused or bounded.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -18,7 +18,7 @@ async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {
     for path in ["/mcp/tools/invoke", "/mcp/tools/open.echo"] {
         let reply = app.post("", path, body.clone()).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
-        // In chunks, with no length.
+        // In chunks, without a length.
         let stream = Body::new(Chunks { left: 50, chunk: 10 });
         let reply = app.post("", path, stream).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
@@ -246,7 +246,7 @@ async fn a_body_with_many_members_is_refused() {
     assert_eq!(reply.error_code(), (400, "invalid_json".to_owned()));
 }
 
-/// Requests with a long text in every place whose error repeats it.
+/// Returns requests with a long text in every place where an error repeats it.
 fn with_long_text() -> Vec<(&'static str, String)> {
     let long = "\"".repeat(200_000);
     let rpc = |method: &str, params: Value| {
@@ -389,7 +389,7 @@ fn a_result_that_cannot_be_checked_is_not_called_wrong() {
     assert!(text.contains("Too many of your calls"), "{text}");
 }
 
-/// Whether its value was read on the thread of the runtime.
+/// Whether its value was parsed on the thread of the runtime.
 struct OnWorker(bool);
 
 thread_local! {

@@ -82,7 +82,7 @@ impl Client<'_> {
         body["result"].clone()
     }
 
-    /// HTTP status and JSON-RPC code.
+    /// Returns the HTTP status and the JSON-RPC code.
     async fn error(&self, method: &str, params: Value) -> (u16, i64) {
         code(&self.ask(method, params).await)
     }
@@ -91,7 +91,7 @@ impl Client<'_> {
         self.result("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Offers this, and has its handshake where its revision has one.
+    /// Declares these capabilities, and performs the handshake if the revision has one.
     async fn offering(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
         if self.revision != MODERN {
@@ -112,7 +112,7 @@ impl Client<'_> {
         reply.json()["result"].clone()
     }
 
-    /// Sends, and reads the reply's stream piece by piece.
+    /// Sends a request, and reads the stream of the reply in parts.
     async fn stream(&self, method: &str, params: Value) -> Stream {
         let message = self.message(method, params);
         let request = self.builder(&message).body(message.to_string().into()).unwrap();
@@ -139,7 +139,7 @@ impl Stream {
         Self { body: response.into_body(), text: String::new() }
     }
 
-    /// The next event, comments too; `None` at the end.
+    /// Returns the next event, including comments, or `None` at the end.
     async fn event(&mut self) -> Option<String> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -152,7 +152,7 @@ impl Stream {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     async fn next(&mut self) -> Option<Value> {
         loop {
             let event = self.event().await?;
@@ -165,7 +165,7 @@ impl Stream {
     }
 }
 
-/// What a slow method waits for, and what became of it.
+/// A slow method: what it waits for, and how it ended.
 #[derive(Clone)]
 struct Slow {
     go: Arc<Semaphore>,
@@ -197,7 +197,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// An application with a tool for each kind of result, and one that waits.
+/// An application with a tool for each kind of result, and a tool that waits.
 fn tools(slow: &Slow) -> Local {
     let mut local = application();
     let returns = |id: &str, ty: &str| method(id).returns(ty.parse().unwrap());

@@ -69,7 +69,7 @@ async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_on
     assert_eq!(public.get("admin", "/mcp/tools/list").await.status, 200);
 }
 
-/// A registry that cannot be read, with tokens accepted for this long.
+/// A registry that cannot be read. Tokens are accepted for this time.
 #[derive(Debug)]
 struct Away(Duration);
 

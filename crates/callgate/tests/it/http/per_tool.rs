@@ -24,7 +24,7 @@ async fn drupal_bug_another_method_or_a_batch_is_not_smuggled_through_an_open_to
         (reply.status.as_u16(), reply.json()["error"]["code"].as_i64()),
         (400, Some(-32600))
     );
-    // Also for somebody who might call it: the URL says what runs.
+    // This also applies to callers that may call the method: the URL decides what runs.
     let reply = app.post("admin", "/mcp/tools/open.echo", other.clone()).await;
     assert_eq!(reply.json()["error"]["code"], -32600);
     let batch = format!("[{},{other}]", payload("open.echo", json!({"value": 1})));
@@ -49,7 +49,7 @@ async fn unknown_and_denied_tools_are_404_with_method_not_found() {
             let error = json!({"code": -32601, "message": message});
             assert_eq!(reply.parts(), (404, json!({"jsonrpc": "2.0", "id": 7, "error": error})));
         }
-        // Nor does a payload that is none tell them apart.
+        // An invalid payload does not reveal the difference either.
         let reply = app.post("reader", &format!("/mcp/tools/{tool}"), "{").await;
         assert_eq!(reply.json()["error"]["code"], -32601);
     }
@@ -99,7 +99,7 @@ async fn envelopes_and_outcomes_have_their_codes() {
     assert_eq!(code("open.echo", r#"{"method":"open.echo"}"#.to_owned()).await, (400, -32600));
     let wrong = payload("content.article.read", json!({"id": "x"}));
     assert_eq!(code("content.article.read", wrong).await, (400, -32602));
-    // The method's own error as it is.
+    // The method's own error is returned unchanged.
     let own = payload("outcome.rpc_error", json!({}));
     assert_eq!(code("outcome.rpc_error", own).await, (200, 4711));
     let failed = payload("outcome.failure", json!({}));

@@ -98,7 +98,7 @@ async fn every_endpoint_beyond_the_rate_of_a_caller_is_429() {
             assert_eq!(error["code"], "rate_limited");
             assert_eq!(error["retry_after"], wait);
         }
-        // Discovery has no caller: all are one client here.
+        // Discovery has no caller, so all requests count for one client here.
         if !path.starts_with("/.well-known") {
             assert_eq!(send(BOB).await.status, 200, "{path}: others are not affected");
         }
@@ -230,7 +230,7 @@ async fn wrong_tokens_count_for_the_address_and_not_for_its_users() {
     assert_eq!(send("", "192.0.2.1").await, 429, "the same client without a token");
     assert_eq!(send("", "192.0.2.2").await, 200, "another client");
     assert_eq!(send(ALICE, "192.0.2.1").await, 200, "a user behind the same address");
-    // A user has one limit, wherever they are.
+    // A user has one limit, whatever their address is.
     assert_eq!(send(ALICE, "192.0.2.3").await, 200);
     assert_eq!(send(ALICE, "192.0.2.4").await, 429);
     for (address, expected) in [("2001:db8::1", 200), ("2001:db8::2", 200), ("2001:db8::3", 429)] {

@@ -98,7 +98,7 @@ fn delivery() -> Delivery {
     }
 }
 
-/// The fields without those that are absent, as clients send them.
+/// Returns the fields without absent ones, as clients send them.
 fn filled() -> Value {
     let mut fields = json!(delivery());
     fields.as_object_mut().unwrap().retain(|_, value| !value.is_null());
@@ -138,7 +138,7 @@ async fn a_declined_question_has_no_answer_and_an_error_has_data() {
     assert!(error.message.contains("does not fit"), "{error}");
     let silent = gateway.test_client(ada.clone());
     assert_eq!(silent.call("shop.send", ()).await.unwrap_err().code, -32021);
-    // Without a client, the question itself fails.
+    // Without a client, asking the question fails.
     let refused = gateway.as_caller(ada).call("shop.send", ()).await.unwrap_err();
     assert!(matches!(refused, CallError::Rpc(_)), "{refused}");
 }

@@ -124,7 +124,7 @@ async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Val
     (status, serde_json::from_slice(&body).unwrap())
 }
 
-/// Authenticates as an application with its own users does.
+/// Authenticates like an application with its own users.
 async fn own_layer(mut request: Request, next: Next) -> Response {
     let is_ada = request.headers().get("authorization").is_some_and(|token| token == "Bearer ada");
     if is_ada {
@@ -196,7 +196,7 @@ async fn undeclared_arguments_are_refused_unless_the_method_allows_them() {
     assert!(refused.contains("unknown argument `limt` (did you mean `limit`?)"), "{refused}");
     assert_eq!(caller.call("lenient", json!({"limt": 3})).await.unwrap(), json!(1));
     assert_eq!(caller.call("empty", json!({"limt": 3})).await.unwrap(), json!(7));
-    // Over MCP, the schema says so.
+    // Over MCP, the schema declares this.
     for revision in ["2025-03-26", "2025-11-25", "2026-07-28"] {
         let listed = ask(&gateway, &anonymous(), revision, "tools/list", json!({})).await;
         let listed: Value = serde_json::from_str(&listed).unwrap();

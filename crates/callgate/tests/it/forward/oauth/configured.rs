@@ -1,4 +1,4 @@
-//! What of OAuth does not go together with other options.
+//! Options that cannot be combined with OAuth.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is told when there is no token, and how often one is requested then.
+//! Messages if there is no token, and how often a token is requested then.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tokens are requested, kept and renewed, by one request for all.
+//! Tokens are requested, cached and renewed with one request for all calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -70,7 +70,7 @@ async fn a_token_is_renewed_before_it_expires_and_nobody_waits() {
     assert_eq!(call(&app).await, "Bearer token-1");
     assert_eq!(issuer.log.requests().len(), 1);
     later(2).await;
-    // The renewal is under way, and held back.
+    // The renewal is in flight, and its reply is held back.
     assert_eq!(call(&app).await, "Bearer token-1");
     issuer.log.wait_for_requests(2).await;
     assert_eq!(call(&app).await, "Bearer token-1");
@@ -98,7 +98,7 @@ async fn a_401_is_answered_by_one_renewal_and_one_more_request() {
     let app = App::with(with_oauth(&issuer, &service));
     assert_eq!(call(&app).await, "Bearer token-1");
     *good.lock().unwrap() = vec!["token-2".to_owned()];
-    // Also of a method that changes something: a 401 means that nothing was run.
+    // This includes methods with side effects: a 401 means that nothing was run.
     let (status, body) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_eq!((status, &body["result"]), (200, &json!("Bearer token-2")));
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 3));
@@ -113,7 +113,7 @@ async fn a_service_that_refuses_every_token_is_asked_twice_and_no_more() {
     let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_ne!(status, 200);
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 2));
-    // The next one finds that a new token did not help.
+    // The next call finds that a new token did not help.
     for _ in 0..3 {
         app.invoke("order.delete", json!({"id": 1})).await;
     }
@@ -170,7 +170,7 @@ async fn a_rotated_refresh_token_replaces_the_file_before_its_token_is_used() {
     assert_eq!(call(&app).await, "refresh-1\n");
     later(95).await;
     assert_eq!(call(&app).await, "refresh-2\n");
-    // One that an administrator writes is used from the next renewal on.
+    // A token that an administrator writes is used from the next renewal on.
     std::fs::write(&path, "refresh-2\n").unwrap();
     later(95).await;
     assert_eq!(call(&app).await, "refresh-3\n");

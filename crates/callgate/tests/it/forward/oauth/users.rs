@@ -1,4 +1,4 @@
-//! Access tokens of users, of what is stored for them.
+//! Access tokens of users, requested with their stored credentials.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService};
 #[derive(Debug, Default)]
 struct Vault {
     stored: Mutex<HashMap<i64, Secret>>,
-    /// So many replacements fail.
+    /// Number of replacements that fail.
     failures: AtomicUsize,
 }
 
@@ -123,7 +123,7 @@ async fn call_as(app: &App, id: i64) -> Result<Value, String> {
     called.map_err(|error| without_error_id(&error.to_string()))
 }
 
-/// Answers a refresh token `NAME-1` with a token and `NAME-2`, and refuses those of before.
+/// Replies to the refresh token `NAME-1` with an access token and `NAME-2`. Refuses earlier refresh tokens.
 async fn rotating() -> FakeService {
     let latest = Mutex::new(HashMap::new());
     FakeService::start(move |seen| {
@@ -164,7 +164,7 @@ async fn two_users_never_share_a_token() {
             assert_eq!(sent.unwrap(), format!("Bearer {name}-token-2"));
         }
     }
-    // The second gateway found the tokens of the first.
+    // The second gateway used the tokens that the first one stored.
     assert_eq!(issuer.log.requests().len(), 2);
 }
 
@@ -178,7 +178,7 @@ async fn tokens_are_requested_with_a_users_own_client() {
     assert_eq!(seen[0].headers["authorization"], "Basic YWRhOnMzY3JldA==");
     assert_eq!(seen[0].body, "grant_type=client_credentials");
     insta::assert_snapshot!(call_as(&app, 8).await.unwrap_err());
-    // Another one is used at once.
+    // A replaced credential is used at once.
     vault.put(7, "ada:other");
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token-2");
 }
@@ -317,7 +317,7 @@ async fn gateways_that_share_a_vault_do_not_void_each_others_tokens() {
 #[tokio::test]
 async fn an_expired_credential_is_reported_to_its_user() {
     let issuer = FakeService::start(|_| {
-        // As league/oauth2-server 8 says it.
+        // The error of league/oauth2-server 8.
         FakeResponse::json(
             401,
             json!({"error": "invalid_request", "hint": "Token has been revoked"}),
@@ -327,7 +327,7 @@ async fn an_expired_credential_is_reported_to_its_user() {
     let (service, vault) = (service().await, Vault::with(&[(7, "ada-1")]));
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     insta::assert_snapshot!(call_as(&app, 7).await.unwrap_err());
-    // One that is set meanwhile counts at once, without a pause.
+    // A credential that is set meanwhile is used at once, without a pause.
     vault.put(7, "ada-9");
     call_as(&app, 7).await.unwrap_err();
     let sent: Vec<_> =
@@ -335,7 +335,7 @@ async fn an_expired_credential_is_reported_to_its_user() {
     assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-9".to_owned())]);
 }
 
-/// Stores what is replaced, and still shows what was there at first, as a follower that lags behind.
+/// Stores replaced credentials, but still returns the first one, like a follower that lags behind.
 #[derive(Debug)]
 struct Lagging(Arc<Vault>, Secret);
 

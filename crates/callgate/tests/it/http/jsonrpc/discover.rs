@@ -22,7 +22,7 @@ async fn document(app: &App, caller: &str) -> Value {
     document
 }
 
-/// What OpenRPC 1.3.2 says of what is in our documents.
+/// Checks that a document follows OpenRPC 1.3.2, for the parts that Callgate writes.
 fn is_open_rpc(document: &Value) {
     let descriptor = json!({
         "type": "object",
@@ -85,7 +85,7 @@ fn is_open_rpc(document: &Value) {
     }
 }
 
-/// A schema of the document, with the document to look its references up in.
+/// Compiles a schema of the document. References are resolved in the document.
 fn compiled(document: &Value, pointer: &str) -> jsonschema::Validator {
     assert!(document.pointer(pointer).is_some(), "{pointer}");
     let mut root = document.clone();
@@ -93,7 +93,7 @@ fn compiled(document: &Value, pointer: &str) -> jsonschema::Validator {
     jsonschema::draft202012::new(&root).unwrap_or_else(|error| panic!("{pointer}: {error}"))
 }
 
-/// Where the document has schemas.
+/// Returns pointers to all schemas of the document.
 fn schemas(document: &Value) -> Vec<String> {
     let methods = document["methods"].as_array().unwrap().iter().enumerate();
     let mut found: Vec<String> = methods
@@ -232,7 +232,7 @@ async fn a_document_counts_against_the_budget_until_it_is_sent() {
 #[test]
 fn many_requests_of_one_caller_do_not_delay_another() {
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
-    // The only thread that builds documents is busy until all have asked.
+    // The only thread that builds documents is busy until all callers have sent their requests.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
     let position = runtime.block_on(async {

@@ -32,7 +32,7 @@ async fn twice(context: Context, _: Value) -> Result<Content, Error> {
     Ok(format!("{} {} {roots}", one.content["name"], two?.content["name"]).into())
 }
 
-/// Which counts how often each method began.
+/// Returns an application that counts how often each method started.
 fn asking() -> (App, Arc<AtomicU32>) {
     let (local, began) = methods();
     (App::with(local, HttpOptions::default()), began)
@@ -200,7 +200,7 @@ async fn a_modern_client_must_declare_what_it_is_asked_for() {
     assert_eq!(client.error("tools/call", json!({"name": "greet"})).await, (400, -32021));
 }
 
-/// A client's answer to what it was asked.
+/// Returns a client's answer to a question.
 pub(super) fn answer(question: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
 }
@@ -229,7 +229,7 @@ async fn a_legacy_question_is_answered_by_its_own_session_and_sensibly() {
     let other = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
     let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
     let question = stream.next().await.unwrap();
-    // Of another session, to nothing, and without a session: taken, and of no effect.
+    // Answers of another session, to an unknown question, and without a session are accepted but have no effect.
     assert_eq!(other.send(&answer(&question, accept("Eve"))).await.status, 202);
     assert_eq!(client.send(&answer(&json!({"id": 7}), accept("Eve"))).await.status, 202);
     let stateless = app.client("reader", "2025-11-25");
@@ -279,7 +279,7 @@ async fn a_client_that_is_asked_may_take_longer_than_a_call_may() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     client.send(&answer(&question, accept("Ada"))).await;
     assert_eq!(stream.next().await.unwrap()["result"]["content"][0]["text"], r#""Hello" "Ada"!"#);
-    // But not for ever.
+    // But not forever.
     let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
     stream.next().await.unwrap();
     assert_eq!(stream.next().await.unwrap()["result"]["isError"], true);

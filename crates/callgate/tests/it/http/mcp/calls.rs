@@ -31,7 +31,7 @@ async fn errors_of_a_tool_are_results_for_the_agent() {
         ("outcome_panic", json!({})),
         ("shape_broken", json!({})),
     ] {
-        // Before 2025-06-18 nothing is promised of a result.
+        // Before 2025-06-18, tools declare no output schema.
         let from = if name == "shape_broken" { 2 } else { 0 };
         for revision in &REVISIONS[from..] {
             let result = app.client("reader", revision).call(name, arguments.clone()).await;
@@ -98,7 +98,7 @@ async fn parameters_that_are_no_call_are_refused() {
             assert_eq!(code(&reply), (200, -32602), "{params}");
             assert_eq!(reply.json()["id"], 1);
         }
-        // Absent and null arguments are none.
+        // Absent and null arguments count as no arguments.
         client.result("tools/call", json!({"name": "shape_object"})).await;
         client.result("tools/call", json!({"name": "shape_object", "arguments": null})).await;
     }
@@ -135,7 +135,7 @@ async fn x_mcp_headers_must_be_what_the_body_says() {
             request = request.header(*name, *value);
         }
         let reply = app.send(request.body(message.to_string().into()).unwrap()).await;
-        // What ran says what it was given.
+        // The method returns its arguments, which shows that it ran.
         let given = json!(arguments.to_string());
         let ran = reply.json()["result"]["content"][0]["text"] == given;
         if ran { (200, 0) } else { code(&reply) }
@@ -158,7 +158,7 @@ async fn x_mcp_headers_must_be_what_the_body_says() {
     assert_eq!(call(json!({}), &region("eu")).await, mismatch, "nothing to compare with");
     let twice = [("mcp-param-region", "eu"), ("mcp-param-region", "eu")];
     assert_eq!(call(json!({"region": "eu"}), &twice).await, mismatch);
-    // Legacy clients know nothing of it.
+    // Legacy clients do not support this.
     app.client("reader", "2025-11-25").call("routed", json!({"region": "eu"})).await;
 }
 
@@ -178,7 +178,7 @@ async fn a_failure_is_logged_to_clients_that_ask_for_it() {
     let error_id = note["params"]["data"]["error_id"].as_str().unwrap();
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains(error_id));
     assert!(stream.next().await.is_none());
-    // Less severe than asked for, or not asked for.
+    // Less severe than the requested level, or not requested.
     let params = json!({
         "name": "outcome_failure", "_meta": {"io.modelcontextprotocol/logLevel": "alert"},
     });

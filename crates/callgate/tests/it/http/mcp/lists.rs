@@ -119,7 +119,7 @@ async fn nothing_is_skipped_or_repeated_when_the_catalog_changes_between_pages()
     let client = app.client("reader", "2025-06-18");
     let first = client.result("tools/list", json!({})).await;
     assert_eq!(names(&first), ["m10", "m20"]);
-    // The last one that was shown goes, others come before and after it.
+    // The last listed method is removed, and others are added before and after it.
     app.gateway.set_catalog(Arc::new(catalog_of(&numbered(&[5, 10, 15, 25, 30, 40]))));
     let second = client.result("tools/list", json!({"cursor": first["nextCursor"]})).await;
     assert_eq!(names(&second), ["m25", "m30"]);

@@ -1,4 +1,4 @@
-//! Prompts, resources and completion of an embedder.
+//! Prompts, resources and completion of the embedding program.
 
 use std::collections::BTreeMap;
 
@@ -262,7 +262,7 @@ async fn only_arguments_of_what_the_caller_sees_are_completed() {
     }
 }
 
-/// Does not define who can read what.
+/// Does not define which caller may read which resource.
 #[derive(Debug)]
 struct Undecided;
 

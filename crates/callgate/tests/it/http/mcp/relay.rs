@@ -1,4 +1,4 @@
-//! Several servers with the same sessions: what arrives at the wrong one.
+//! Several servers with the same sessions: messages that arrive at the wrong server.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use super::*;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the servers have in common.
+/// The store and the relay that the servers share.
 #[derive(Debug, Default)]
 struct Office {
     servers: Mutex<Vec<Arc<Mcp>>>,
@@ -53,7 +53,7 @@ impl SessionStore for Office {
     }
 }
 
-/// Two servers with the same tools, keys and office.
+/// Returns two servers with the same tools, keys and shared state.
 fn two() -> (App, App, Arc<Office>, Slow) {
     let (office, slow) = (Arc::new(Office::default()), Slow::new());
     let server = || {
@@ -80,7 +80,7 @@ fn two() -> (App, App, Arc<Office>, Slow) {
     (one, other, office, slow)
 }
 
-/// The same client, as it is seen by another server.
+/// Returns the same client, connected to another server.
 fn at<'a>(app: &'a App, client: &Client<'a>) -> Client<'a> {
     Client { session: client.session.clone(), ..app.client(client.caller, client.revision) }
 }
@@ -97,7 +97,7 @@ async fn opened_by<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Clie
     app.client(caller, revision).offering(json!({"elicitation": {}})).await
 }
 
-/// How many messages so many sessions of a caller can send.
+/// Returns how many messages this number of sessions of a caller can send.
 async fn taken(app: &App, caller: &str, sessions: usize, message: &Value) -> usize {
     let mut taken = 0;
     for _ in 0..sessions {
@@ -109,7 +109,7 @@ async fn taken(app: &App, caller: &str, sessions: usize, message: &Value) -> usi
     taken
 }
 
-/// An answer to a question of another server, with a million letters.
+/// Returns an answer to a question of another server, with a million letters.
 fn long_answer() -> Value {
     let question = json!({"id": "AAAAAAAAAAAAAAAAAAAAAAAA"});
     answer(&question, accept(&"x".repeat(1_000_000)))
@@ -198,7 +198,7 @@ async fn what_cannot_be_brought_to_its_call_is_refused_and_not_lost() {
     assert_eq!(code(&reply), (503, -32603));
     insta::assert_json_snapshot!("away", reply.json());
     assert_eq!(code(&client.send(&cancelled(json!(1))).await), (503, -32603));
-    // At the right server nothing needs to be brought anywhere.
+    // At the right server, no message has to be relayed.
     assert_eq!(at(&other, &client).send(&long).await.status, 202);
     assert!(stream.next().await.unwrap()["result"]["content"].is_array());
 }

@@ -1,4 +1,4 @@
-//! Clients that lose their stream and come back.
+//! Clients that lose their stream and reconnect.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -97,7 +97,7 @@ async fn a_disconnected_client_resumes_its_stream_for_the_result() {
     let result = stream.event().await.unwrap();
     assert_eq!(data_of(&result)["result"]["content"][0]["text"], "you are back");
     assert!(stream.event().await.is_none());
-    // As often as it likes.
+    // The client can resume any number of times.
     let mut again = come_back(&app, "reader", &session, &id_of(&left)).await;
     again.event().await.unwrap();
     assert_eq!(data_of(&again.event().await.unwrap())["id"], 1);
@@ -169,7 +169,7 @@ async fn stored_events_are_not_sent_after_the_credential_expired() {
     slow.go.add_permits(1);
     let mut stream = come_back(&app, "reader", &session, &left).await;
     while !stream.event().await.unwrap().contains("you are back") {}
-    // Whichever of several ready futures is polled first.
+    // Independent of which of several ready futures is polled first.
     for _ in 0..50 {
         let user = User { id: 2, name: "reader".to_owned(), role: None };
         let caller = Caller::user(user, Grants::default()).with_expiry(Some(SystemTime::now()));

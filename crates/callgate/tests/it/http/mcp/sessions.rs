@@ -18,7 +18,7 @@ async fn end(app: &App, client: &Client<'_>) -> Reply {
 async fn a_session_survives_a_restart_and_is_valid_on_every_server() {
     let (app, _) = app();
     let session = opened(&app, "reader", "2025-06-18").await.session;
-    // Another server with the same key: a replica, or this one after a restart.
+    // Another server with the same key: a replica, or the same server after a restart.
     let (other, _) = super::app();
     let client = Client { session, ..other.client("reader", "2025-06-18") };
     client.call("shape_object", json!({})).await;

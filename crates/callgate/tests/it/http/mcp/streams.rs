@@ -1,4 +1,4 @@
-//! JSON or a stream, progress, cancellation, and clients that listen.
+//! JSON replies and streams, progress, cancellation, and clients that listen.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn a_client_that_reads_json_only_gets_json() {
 async fn a_modern_call_is_cancelled_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
-    // Before a stream is open, and after.
+    // Before a stream is open, and afterwards.
     let asking = client.ask("tools/call", json!({"name": "slow"}));
     tokio::select! {
         _ = asking => panic!("it waits"),
@@ -122,7 +122,7 @@ async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
     assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
     let subscription = json!({"io.modelcontextprotocol/subscriptionId": 1});
     assert_eq!(acknowledged["params"]["_meta"], subscription);
-    // The same tools again, and then without one that this caller does not see.
+    // First the same tools again, then without a tool that this caller does not see.
     without(&app, &slow, "none");
     without(&app, &slow, "content.article.delete");
     assert_eq!(stream.event().await.unwrap(), ": keep-alive", "nothing to tell");
@@ -225,7 +225,7 @@ async fn there_is_room_for_so_many_listeners_and_legacy_calls() {
     drop(first);
     listen(&app, "reader").await;
     let legacy = app.client("reader", "2025-03-26");
-    // It goes on without its client, and keeps its place.
+    // The call continues without its client, and keeps its share.
     drop(legacy.stream("tools/call", json!({"name": "slow"})).await);
     slow.until_started().await;
     let refused = legacy.ask("tools/call", json!({"name": "shape_object"})).await;

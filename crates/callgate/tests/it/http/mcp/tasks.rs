@@ -1,4 +1,4 @@
-//! Calls that run on as tasks.
+//! Calls that continue as tasks.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ impl TaskStore for Store {
             if self.is_broken.load(Ordering::SeqCst) {
                 return Err(std::io::Error::other("password=hunter2").into());
             }
-            // As a store elsewhere would have it.
+            // Serialized and parsed again, like in an external store.
             let text = serde_json::to_string(&task)?;
             self.tasks.lock().unwrap().insert(task.id, serde_json::from_str(&text)?);
             Ok(())
@@ -85,7 +85,7 @@ fn capable() -> Value {
     json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-/// Looks until the task is as it should be.
+/// Polls until the task has this status.
 async fn until(client: &Client<'_>, task: &Value, status: &str) -> Value {
     loop {
         let seen = client.result("tasks/get", json!({"taskId": task["taskId"]})).await;
@@ -115,7 +115,7 @@ async fn a_method_continues_as_a_task_and_stores_its_result() {
     }
     insta::assert_json_snapshot!(shown);
     slow.until_started().await;
-    // Longer than a call may take.
+    // Longer than the time limit of a call.
     tokio::time::sleep(Duration::from_mins(5)).await;
     let working = until(&client, &task, "working").await;
     assert_eq!(working["statusMessage"], "still at it");
@@ -290,7 +290,7 @@ async fn a_task_that_cannot_be_kept_does_not_begin() {
     slow.go.add_permits(1);
     let waited = client.call("long", json!({})).await;
     assert_eq!(waited["content"][0]["text"], "task: false", "where it can do without");
-    // And what was asked before is not forgotten.
+    // Questions that were asked before are not lost.
     let params = |state: &Value, key: &str| {
         json!({
             "name": "asks_around", "arguments": {}, "requestState": state,

@@ -1,4 +1,4 @@
-//! What is about HTTP: bodies, batches, origins, `rawRequest`.
+//! HTTP: bodies, batches, origins, `rawRequest`.
 
 use super::*;
 
@@ -133,7 +133,7 @@ async fn pages_of_this_machine_may_call_and_read_the_session_id() {
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("access-control-allow-origin"), origin);
     assert!(reply.header("access-control-expose-headers").contains("mcp-session-id"));
-    // Also where the credential is bad: the page must be able to read why.
+    // Even if the credential is invalid, the page must be able to read the reason.
     let bad = request("POST", "nobody", "/mcp").header("origin", origin);
     let reply = app.send(bad.body(Body::from(ping)).unwrap()).await;
     assert_eq!((reply.status.as_u16(), reply.header("access-control-allow-origin")), (401, origin));
