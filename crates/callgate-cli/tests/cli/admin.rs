@@ -1,4 +1,4 @@
-//! The commands that look after a registry.
+//! The commands that administer a registry.
 
 use super::support::TestDirectory;
 
@@ -246,7 +246,7 @@ fn lists_are_tables_or_lines_of_json() {
 #[test]
 fn other_databases_are_refused_without_showing_a_password() {
     let dir = TestDirectory::new();
-    // One that is no database of ours, and one that nobody listens for.
+    // An unsupported database, and a port on which no server listens.
     for (url, told) in [
         ("oracle://ada:hunter2@localhost/db", "sqlite:PATH"),
         ("postgres://ada:hunter2@127.0.0.1:1/db", "`postgres://ada@127.0.0.1:1/db`"),
@@ -282,7 +282,7 @@ fn an_edit_of_the_upstream_does_not_open_a_method() {
     dir.ok(&["method", "set", "x", "--upstream", "legacy"]);
     let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
-    // Nor does losing the action.
+    // Losing the action does not open the method either.
     dir.sql("callgate.db", "DELETE FROM section_actions");
     let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");

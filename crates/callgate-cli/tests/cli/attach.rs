@@ -1,4 +1,4 @@
-//! A Festi database that is served as it is.
+//! A Festi database that is attached and served unchanged.
 
 mod servers;
 
@@ -9,7 +9,7 @@ use super::support::{Server, TestDirectory};
 
 const FESTI: &str = "festi.db";
 
-/// The tables as Festi's own scripts make them, and a small application in them.
+/// The tables that Festi's own scripts create, with the rows of a small application.
 const APPLICATION: &str = concat!(
     include_str!("../../../callgate-registry/tests/festi/sqlite.sql"),
     include_str!("../../../callgate-registry/tests/festi/application.sql"),
@@ -18,7 +18,7 @@ const APPLICATION: &str = concat!(
          (123, 2, 'ada', 's3cret', 'token-of-ada'), (124, 2, 'bob', 's3cret', ''), (125, 2, 'eve', 's3cret', NULL);"
 );
 
-/// What the seed says to run, as it is written there.
+/// The statements that the seed documents.
 const SECTION: &str = include_str!("../../../callgate-registry/tests/festi/section.sql");
 const ACTION: &str = include_str!("../../../callgate-registry/tests/festi/action.sql");
 const ROLE_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/role_grant.sql");
@@ -62,11 +62,11 @@ fn the_inserts_of_the_seed_change_which_tools_a_caller_sees() {
     let server = served(&dir, &[]);
     let (root, ada) = ("token-of-root", "token-of-ada");
     let seen = |server: &Server| [root, ada].map(|token| sees(server, token, "deleteUser"));
-    // The row names a section that is not there, which closes it.
+    // The row names a section that does not exist, which closes the method.
     assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
     for (sql, marker) in [(SECTION, "With a section."), (ACTION, "With an action.")] {
         dir.sql(FESTI, sql);
-        // Nobody has anything on the section yet. What is written later is seen no earlier.
+        // Nobody has a grant on the section yet. When this later write is visible, the earlier one is visible too.
         dir.sql(
             FESTI,
             &format!(
@@ -105,7 +105,7 @@ fn a_festi_token_is_valid_in_either_header_until_it_is_replaced() {
     };
     assert_eq!(with("X-Authorization: token-of-ada"), 200);
     assert_eq!([with("X-Authorization: nobodys"), with("X-Authorization: ")], [401, 401]);
-    // What stands in `Authorization` may be for what is before the site.
+    // The header `Authorization` may be meant for a proxy in front of the site.
     let basic = "Authorization: Basic YTpi";
     assert_eq!(with(&format!("{basic}\r\nX-Authorization: token-of-ada")), 200);
     assert_eq!(with(&format!("{basic}\r\nX-Authorization: nobodys")), 401);
@@ -207,7 +207,7 @@ fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
         "removed the changes to `getUserInfo`; Festi still has the method\n"
     );
     assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
-    // Festi changes what nobody else says.
+    // Changes in Festi apply to columns that no overlay sets.
     dir.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
     assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Finds."));
 }
@@ -304,7 +304,7 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
 #[test]
 fn a_registry_that_belongs_to_festi_is_not_served_alone_and_has_no_users() {
     let dir = application();
-    // As somebody would who is told that a token is needed.
+    // As a person would do after the message that a token is needed.
     let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
     let talk = ran.stderr();
     let hint = "callgate token add USER --database sqlite:callgate.db --preset festi --attach \
@@ -340,7 +340,7 @@ fn a_visible_password_causes_a_warning() {
 #[test]
 fn nothing_is_written_to_the_festi_database_and_no_secret_is_printed() {
     let dir = application();
-    // A name that is not simply the id: it is remembered, beside.
+    // A tool name that differs from the id is stored, in the registry.
     dir.sql(
         FESTI,
         "INSERT INTO rpc_methods (plugin, method, rpc_method) VALUES ('A', 'b', 'a.b c')",

@@ -1,4 +1,4 @@
-//! When the database is away while the program serves: its file is moved aside, and back.
+//! The database becomes unavailable while the program serves: its file is moved away and back.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn is_ready(server: &Server) -> bool {
     ready(server).json()["status"] == "ready"
 }
 
-/// All faces, as they answer a token.
+/// Sends a request with a token to all endpoints.
 fn faces(server: &Server, token: &str) -> Vec<HttpResponse> {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"cache.rebuild"}"#;
     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
@@ -51,7 +51,7 @@ fn known_tokens_stay_valid_for_the_grace_period_and_others_do_not() {
     for reply in faces(&server, &admin) {
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
-    // Nobody knows whether it is good: it was not seen before.
+    // It is unknown whether this token is valid, because it was not used before.
     for reply in faces(&server, &reader) {
         assert_eq!(reply.status, 503, "{}", reply.body);
     }
@@ -117,7 +117,7 @@ fn session_changes_are_refused_if_they_cannot_be_stored() {
     let ask = |server: &Server, head: &str, session: &str, body: &str| {
         server.request_with(head, &format!("Mcp-Session-Id: {session}\r\n"), &admin, body)
     };
-    // To open one needs no row.
+    // Opening a session needs no row.
     let during = open(&server);
     for session in [&before, &during] {
         for reply in
@@ -148,7 +148,7 @@ fn serve_does_not_start_without_its_database() {
     insta::assert_debug_snapshot!(ran.failure());
 }
 
-/// Sets the size beyond which the server can write to no file: 0 is as if the disk were full.
+/// Sets the maximum size of files that the server can write. With 0, it is as if the disk were full.
 fn limit_files(server: &Server, size: &str) {
     let (id, limit) = (server.id().to_string(), format!("--fsize={size}:"));
     let set = std::process::Command::new("prlimit").args(["--pid", &id, &limit]).status();
@@ -160,7 +160,7 @@ fn limit_files(server: &Server, size: &str) {
 fn failing_writes_are_told_and_every_connection_recovers() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "metrics = true\noperations_listen = \"127.0.0.1:0\"\n");
-    // The server gets an error, and not the signal for such writes.
+    // The server gets an error instead of the signal for such writes.
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_callgate")]);
     command.args(["serve", "--json", "--demo", "--listen", "127.0.0.1:0"]);

@@ -1,4 +1,4 @@
-//! `callgate bridge` as a client starts it: lines in, lines out, and gone at the end.
+//! `callgate bridge` as a client starts it: reads and writes lines, and exits at the end.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ use super::support::{Server, TIMEOUT, TestDirectory};
 
 const TOKEN: &str = "cg_never_to_be_seen";
 
-/// The program while it runs, and its client.
+/// The running program, and its client.
 pub(crate) struct Bridge {
     child: Child,
     input: Option<ChildStdin>,
@@ -71,7 +71,7 @@ impl Bridge {
         answer
     }
 
-    /// The client goes; the exit code, what was left to read, and what was said beside come back.
+    /// Closes the client. Returns the exit code, the unread output, and stderr.
     pub(crate) fn leave(mut self) -> (Option<i32>, String, String) {
         drop(self.input.take());
         let (mut rest, mut talk) = (String::new(), String::new());
@@ -81,7 +81,7 @@ impl Bridge {
     }
 }
 
-/// Whether there is such a process, other than one that has ended.
+/// Returns `true` if the process exists and has not ended.
 pub(crate) fn is_running(process: &str) -> bool {
     let output = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap();
     let state = String::from_utf8(output.stdout).unwrap();
@@ -96,7 +96,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A bridge to the demo.
+/// Starts a bridge to the demo.
 pub(crate) fn to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) -> Bridge {
     let port = server.address().port().to_string();
     let all = [&["bridge", "--port", &port], arguments].concat();
@@ -114,7 +114,7 @@ fn without_options_the_bridge_connects_to_this_machine() {
     let mut bridge = Bridge::start(command);
     bridge.send("nonsense");
     assert_eq!(bridge.next()["error"]["code"], -32700);
-    // Somebody may listen there, so nothing is asked.
+    // Another program may listen there, so no request is sent.
     let (code, rest, _) = bridge.leave();
     assert_eq!((code, &*rest), (Some(0), ""));
 }
@@ -331,7 +331,7 @@ fn a_server_that_is_down_is_an_error_within_the_time_limit() {
     let port = fixed_port().to_string();
     let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
     let started = Instant::now();
-    // Claude Code sends both and gives up after 30 s.
+    // Claude Code sends both, and gives up after 30 s.
     for (id, method) in [(1, "server/discover"), (2, "initialize")] {
         let error =
             bridge.ask(id, method, &json!({"protocolVersion": "2025-06-18"}))["error"].clone();

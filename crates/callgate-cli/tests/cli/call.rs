@@ -1,4 +1,4 @@
-//! `callgate call`: a tool, from the command line.
+//! `callgate call`: calls a tool from the command line.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::fake::FakeService;
 use super::support::{CommandOutput, TestDirectory};
 
-/// A registry with a service behind it that gives back its parameters.
+/// Returns a registry, and a service that returns its parameters.
 fn dir() -> (TestDirectory, FakeService) {
     let service = FakeService::service(|method, params| match method {
         "pet.name" => Some(json!("Rex")),
@@ -125,7 +125,7 @@ fn a_running_server_can_be_called() {
     let token = dir.ok(&["token", "add", "ada"]);
     let server = dir.serve(&[]);
     let url = format!("http://{}/mcp", server.address());
-    // No registry is needed here.
+    // This command needs no registry.
     let elsewhere = TestDirectory::new();
     let call = |token: &str, arguments: &[&str]| {
         let mut command = elsewhere.command(&[&["call", "--url", &url], arguments].concat());
@@ -148,7 +148,7 @@ fn a_running_server_can_be_called() {
     insta::assert_debug_snapshot!(talks);
     dir.ok(&["setting", "set", "mcp_tools_prefix", "SHOP"]);
     server.until("the prefix counts", |_| call("", &["SHOP__pet_name"]).stdout() == "Rex\n");
-    // Another tool may end with the name of this one.
+    // The name of another tool may end with the name of this one.
     let (_, told) = call("", &["pet.name"]).failure();
     assert!(told.contains("did you mean `SHOP__pet_name`?"), "{told}");
     let told = ["http://127.0.0.1:9/mcp", &format!("http://{}/nothing", server.address())]

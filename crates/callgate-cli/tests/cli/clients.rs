@@ -1,8 +1,8 @@
-//! Real MCP clients against the program: what they see, and every message that they are sent.
+//! Real MCP clients against the program. Checks the tools that they see, and every message of the server.
 //!
-//! The JavaScript clients are those of the package.json in `tests/clients`, installed on first use with
-//! the machine's npm. What goes over the wire is recorded between the client and the program, and each
-//! message of the server is checked against its revision's schema.
+//! The JavaScript clients are listed in `tests/clients/package.json` and installed on first use with the system's npm.
+//! The traffic between client and program is recorded, and each message of the server is checked against the schema of
+//! its revision.
 
 mod bridge;
 pub(crate) mod everything;
@@ -27,7 +27,7 @@ const DATABASE: &str = "sqlite:callgate-demo.db";
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// The demo with small pages, a server of it, and a token that outlives the server.
+/// The demo with small pages, a running server, and a token that survives restarts of the server.
 struct Demo {
     dir: TestDirectory,
     server: Server,
@@ -35,7 +35,7 @@ struct Demo {
 }
 
 impl Demo {
-    /// Which offers no newer revision than this.
+    /// Creates a demo that offers no newer revision than this one.
     fn up_to(newest: &str) -> Self {
         let demo = Self::new();
         let cap = ["setting", "set", "mcp_protocol_version", newest];
@@ -66,7 +66,7 @@ impl Demo {
     }
 }
 
-/// A client's run: what it says about each step.
+/// The run of a client: its reports about each step.
 struct Run(Vec<Value>);
 
 impl Run {
@@ -85,19 +85,19 @@ impl Drop for Killed {
     }
 }
 
-/// A client that runs.
+/// A running client.
 struct Driven {
     input: ChildStdin,
     talk: Arc<Mutex<String>>,
 }
 
 impl Driven {
-    /// Lets it go on.
+    /// Lets the client continue.
     fn go_on(&mut self) {
         writeln!(self.input).unwrap();
     }
 
-    /// Waits until it, or what it has started, has said so.
+    /// Waits until the client, or a program that it started, has printed this text.
     fn until_it_says(&self, words: &str) {
         let started = Instant::now();
         while !self.talk.lock().unwrap().contains(words) {
@@ -107,7 +107,7 @@ impl Driven {
     }
 }
 
-/// Runs the client; when it waits for a change, makes one.
+/// Runs the client. When it waits for a change, makes one.
 fn run(command: Command, demo: &Demo) -> Run {
     let (run, _) = drive(command, |step, _| {
         if step["step"] == "ready_for_change" {
@@ -117,7 +117,7 @@ fn run(command: Command, demo: &Demo) -> Run {
     run
 }
 
-/// Runs a client to its end, with something to do at each step; what it said beside comes back too.
+/// Runs a client to its end, with an action at each step. Also returns its error output.
 fn drive(mut command: Command, mut at: impl FnMut(&Value, &mut Driven)) -> (Run, String) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
@@ -145,7 +145,7 @@ fn drive(mut command: Command, mut at: impl FnMut(&Value, &mut Driven)) -> (Run,
     (Run(steps), talk)
 }
 
-/// What every client must see.
+/// Checks the results that every client must see.
 fn check(run: &Run, protocol: &str) {
     let names = [
         "content_article_markdown",
@@ -209,11 +209,11 @@ fn over_stdio(client: &str, protocol: &str, demo: &Demo) {
     over_lines(client, protocol, demo, "serve --demo --stdio");
 }
 
-/// With what the program is told to do on the other end of the pipe.
+/// Connects a client over stdio to the program with these arguments.
 fn over_lines(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
     let (input, output) = (demo.dir.path("in.jsonl"), demo.dir.path("out.jsonl"));
     let program = demo.dir.command(&[]);
-    // Both directions are written down on their way.
+    // Records both directions.
     let pipeline = format!(
         "cd '{}' && tee -a '{}' | '{}' {arguments} | tee -a '{}'",
         demo.dir.path("").display(),
@@ -289,7 +289,7 @@ fn older_revisions_over_stdio() {
     }
 }
 
-/// What the Inspector prints about a request.
+/// Returns the output of the Inspector for a request.
 fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
     let url = format!("http://{}/mcp", demo.server.address());
     let authorization = format!("Authorization: Bearer {}", demo.token);

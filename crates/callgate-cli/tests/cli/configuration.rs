@@ -1,4 +1,4 @@
-//! Defaults, then the file, then the environment, then flags.
+//! The order of precedence: defaults, then the file, then the environment, then flags.
 
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
     let ran = dir.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
     let talk = String::from_utf8(ran.stderr).unwrap();
     assert!(talk.contains("did you mean `CALLGATE_LISTEN`"), "{talk}");
-    // What Kubernetes sets for a service of this name is not ours.
+    // Variables that Kubernetes sets for a service named `callgate` are ignored.
     let ran = dir
         .command(&["migrate"])
         .env("CALLGATE_SERVICE_HOST", "10.0.0.1")
@@ -89,7 +89,7 @@ fn a_wrong_log_level_is_an_error() {
         assert!(told(wrong).contains(&format!("`log` in callgate.toml is `{wrong}`")), "{wrong}");
     }
     std::fs::remove_file(dir.path("callgate.toml")).unwrap();
-    // Also without a registry.
+    // This also applies without a registry.
     let mut bridge = dir.command(&["bridge"]);
     let ran = CommandOutput(bridge.env("CALLGATE_LOG", "debgu").output().unwrap());
     assert!(ran.failure().1.contains("`log` in CALLGATE_LOG is `debgu`"), "{}", ran.stderr());
@@ -109,7 +109,7 @@ fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
         "callgate.db",
         "INSERT INTO festi_sections (caption, ident, mask) VALUES ('C', 'content', '6')",
     );
-    // Other commands find the tables without being told.
+    // Other commands find the tables without the option.
     let settings = dir.ok(&["setting", "list"]);
     assert_eq!(
         settings,
@@ -124,7 +124,7 @@ fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
         server.get(token.trim(), "/mcp/tools/list").status == 200
     });
     drop(server);
-    // A preset writes only what is absent.
+    // A preset writes only settings that are missing.
     dir.ok(&["setting", "set", "mcp_server_name", "mine"]);
     let server = dir.serve(&["--preset", "festi"]);
     assert_eq!(server.get("", "/.well-known/mcp.json").json()["name"], "mine");

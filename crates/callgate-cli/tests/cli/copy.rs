@@ -1,4 +1,4 @@
-//! `callgate registry copy`, and what `callgate migrate --dry-run` would do.
+//! `callgate registry copy`, and the output of `callgate migrate --dry-run`.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use super::support::{Server, TestDirectory};
 
-/// More tokens than are copied in a moment.
+/// So many tokens that copying takes a noticeable time.
 pub(crate) const TOKENS: &str = "
     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
     INSERT INTO callgate_tokens (id_user, name, digest, created_at)
     SELECT 1, 'token ' || n, printf('%064x', n), 1700000000 FROM numbers;";
 
-/// A registry `from.db` with a little of everything.
+/// Returns a registry `from.db` with some rows in every table.
 pub(crate) fn source() -> TestDirectory {
     let dir = TestDirectory::new();
     let ok = |arguments: &[&str]| {
@@ -44,7 +44,7 @@ fn a_registry_is_copied_and_compared() {
     assert!(!dir.path("new.db").exists(), "nothing is made where there is nothing to copy");
 }
 
-/// A target that takes half of the tokens, and then never ends to write.
+/// A target that accepts half of the tokens, and then never finishes writing.
 const HOLD: &str = "
     CREATE VIEW endless AS WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
         SELECT n FROM numbers;
@@ -62,7 +62,7 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let told = BufReader::new(child.stderr.take().unwrap()).lines();
     let reached = told.map_while(Result::ok).any(|line| line == "copying callgate_tokens");
-    // By SIGKILL.
+    // Kills with SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(reached);
@@ -88,7 +88,7 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     insta::assert_snapshot!(ran.stderr());
     let script = ran.stdout();
     assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
-    // It is all that there is to do.
+    // Running the script is sufficient.
     dir.sql("callgate.db", script.leak());
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(dir.path("callgate.db"), private).unwrap();
@@ -97,7 +97,7 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
     assert_eq!(dir.run(&["migrate"]).stderr(), "sqlite:callgate.db is up to date\n");
     assert_eq!(dir.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
-    // But for the settings, which are none of the script's.
+    // Except the settings, which are not part of the script.
     let settings = dir.run(&["migrate", "--dry-run", "--preset", "festi"]).stderr();
     assert!(settings.lines().count() == 4 && settings.contains("would set"), "{settings}");
     dir.ok(&["migrate", "--preset", "festi"]);

@@ -1,4 +1,4 @@
-//! What users are known by at a service, set with `callgate credential`.
+//! Users' credentials for a service, set with `callgate credential`.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -25,7 +25,7 @@ fn dir(service: &Service) -> TestDirectory {
     dir
 }
 
-/// The message of a call that fails.
+/// Returns the message of a call that fails.
 fn told(server: &Server, token: &str) -> Option<String> {
     let reply = server.invoke(token, "item.get", &json!({"id": 7})).json();
     reply["error"]["message"].as_str().map(ToOwned::to_owned)

@@ -1,4 +1,4 @@
-//! The program on real servers of databases.
+//! The program on real database servers.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use callgate_test_support::{DatabaseServer, Engine};
 
 use super::support::{CommandOutput, TestDirectory};
 
-/// Each server, and what gives a user the rights to serve and no more.
+/// Returns each server, and the statement that grants a user only the rights that serving needs.
 fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let postgres = "CREATE ROLE {user} LOGIN PASSWORD 'hunter2';
@@ -19,7 +19,7 @@ fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
     [(Engine::Postgres.shared(tmp), postgres), (Engine::MariaDb.shared(tmp), mysql)]
 }
 
-/// A URL for another user, without a password.
+/// Returns a URL for another user, without a password.
 pub(super) fn url_of(url: &str, user: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap();
     format!("{scheme}://{user}@{}", rest.rsplit_once('@').unwrap().1)

@@ -120,7 +120,7 @@ fn sections_of_code_exist_after_each_start() {
     let server = dir.serve(&["--demo"]);
     let sections = dir.ok(&["section", "list", "--database", "sqlite:callgate-demo.db"]);
     assert!(sections.contains("system"), "{sections}");
-    // The grant was on the section that is gone: a new one of that name begins without.
+    // The grant was on the removed section. A new section with the same name starts without grants.
     assert!(!server.tools(&server.token("admin")).contains(&"cache.rebuild".to_owned()));
 }
 
@@ -147,7 +147,7 @@ fn the_start_of_the_demo_prints_address_tokens_and_examples() {
     let mut lines = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         lines.push(line.unwrap());
-        // Where the part to paste ends.
+        // The end of the part to paste.
         if lines.last().is_some_and(|line| line == "}") {
             break;
         }

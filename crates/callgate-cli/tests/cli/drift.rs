@@ -61,7 +61,7 @@ fn listen(server: &Server) -> BufReader<std::net::TcpStream> {
     stream
 }
 
-/// Reads lines up to the first that contains a text, and returns it.
+/// Reads lines up to the first one that contains a text, and returns that line.
 fn read_until(stream: &mut impl BufRead, what: &str) -> String {
     let mut line = String::new();
     while !line.contains(what) {
@@ -155,7 +155,7 @@ fn a_held_change_waits_for_approval() {
     assert!(log.contains(&command), "{log}");
 }
 
-/// Returns what is before the line with the command that approves a change, and the digest in it.
+/// Returns the text before the line with the command that approves a change, and the digest in that line.
 fn digest(text: &str) -> (&str, &str) {
     let (before, command) = text.split_once("`callgate import approve pets ").unwrap();
     (before.trim_end_matches("approve with "), command.split_once('`').unwrap().0)

@@ -1,4 +1,4 @@
-//! A Drupal site that answers as a real one did: the recording in `tests/drupal` of the library.
+//! A Drupal site that replies like a real one, with the recording in `tests/drupal` of the library.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::fake::{FakeResponse, FakeService, ReceivedRequest};
 
-/// What was recorded, one exchange a line.
+/// The recording, one exchange per line.
 static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let lines = include_str!("../../../callgate/tests/drupal/exchanges.jsonl").lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 });
 
-/// A rule that answers in place of the recording.
+/// A rule that replaces replies of the recording.
 type Rule = Box<dyn Fn(&ReceivedRequest) -> Option<FakeResponse> + Send + Sync>;
 
-/// The site. Users come with `Bearer NAME` or with `Basic NAME`, which stands for their password too.
+/// The site. Users authenticate with `Bearer NAME` or with `Basic NAME`, where the name is also the password.
 pub(crate) struct Site {
     pub(crate) fake: FakeService,
     rule: Arc<Mutex<Option<Rule>>>,
@@ -36,7 +36,7 @@ impl Site {
         self.fake.url("")
     }
 
-    /// From now on answers with what `rule` says, where it says something.
+    /// Adds a rule. If the rule returns a reply, the reply is used from now on.
     pub(crate) fn rule(
         &self,
         rule: impl Fn(&ReceivedRequest) -> Option<FakeResponse> + Send + Sync + 'static,
@@ -45,7 +45,7 @@ impl Site {
     }
 }
 
-/// The names of the tools in the list that a user was shown, of all pages.
+/// Returns the names of the tools on all pages of a user's list.
 pub(crate) fn listed(who: &str) -> Vec<String> {
     let is_list = |exchange: &&Value| {
         let path = exchange["request"]["path"].as_str().unwrap();
@@ -59,17 +59,17 @@ pub(crate) fn listed(who: &str) -> Vec<String> {
     names
 }
 
-/// Drupal's page for what is not there.
+/// Returns Drupal's page for an unknown path.
 pub(crate) fn not_found() -> FakeResponse {
     page(404)
 }
 
-/// A page of HTML, as Drupal has for every status.
+/// Returns an HTML page, which Drupal has for every status.
 pub(crate) fn page(status: u16) -> FakeResponse {
     FakeResponse::text(status, "text/html; charset=UTF-8", "<!DOCTYPE html>\n<html lang=\"en\">")
 }
 
-/// What the site answered to the same request of the same user.
+/// Returns the site's recorded reply to the same request of the same user.
 fn recorded(asked: &ReceivedRequest) -> Option<FakeResponse> {
     let (method, path) = asked.target().split_once(' ').unwrap();
     let who = who(&asked.head);
@@ -86,7 +86,7 @@ fn recorded(asked: &ReceivedRequest) -> Option<FakeResponse> {
     Some(replied(&exchange["response"], &asked.body["id"]))
 }
 
-/// Whether it is the same method with the same parameters.
+/// Returns `true` if both are the same method with the same parameters.
 fn is_same_call(recorded: Option<&str>, body: &Value) -> bool {
     let recorded: Value =
         recorded.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_default());
@@ -95,7 +95,7 @@ fn is_same_call(recorded: Option<&str>, body: &Value) -> bool {
     recorded["method"] == body["method"] && (ours == theirs || (empty(ours) && empty(theirs)))
 }
 
-/// The response, with the id of the request where the site repeated one.
+/// Returns the response, with the id of the request if the site repeated an id.
 fn replied(response: &Value, id: &Value) -> FakeResponse {
     let mut json = response["json"].clone();
     if json["id"] == 1 {

@@ -8,7 +8,7 @@ use super::bridge::Bridge;
 use super::front::Front;
 use super::support::{Server, TestDirectory};
 
-/// What stands in the guide for what a test has.
+/// Values of this test for the placeholders in the guide.
 struct World {
     dir: TestDirectory,
     server: Server,
@@ -27,7 +27,7 @@ impl World {
         Self { token: server.token("reader"), dir, server, secure, festi }
     }
 
-    /// The arguments with the hosts, ports and files of this machine.
+    /// Returns the arguments with the hosts, ports and files of this test.
     fn arguments(&self, written: &[String]) -> Vec<String> {
         let has = |text: &str| written.iter().any(|argument| argument.contains(text));
         let port = match () {
@@ -53,13 +53,13 @@ impl World {
             arguments.extend(["--port".to_owned(), port.to_string()]);
         }
         if has("https") && !has("--ca-file") {
-            // The certificates of the world do not know this machine.
+            // Public certificate authorities have not signed the certificate of this test.
             arguments.extend(["--ca-file".to_owned(), "ca.pem".to_owned()]);
         }
         arguments
     }
 
-    /// How many tools there are through this entry of a configuration.
+    /// Returns the number of tools that a client sees with this entry of a configuration.
     fn tools(&self, entry: &Value) -> usize {
         let command = entry["command"].as_str().unwrap();
         let program = command.rsplit(['/', '\\']).next().unwrap();
@@ -69,7 +69,7 @@ impl World {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = self.dir.command(&arguments);
         for (name, value) in entry["env"].as_object().into_iter().flatten() {
-            // As the reader, or the client, fills it in.
+            // Replaces the placeholders that the reader, or the client, fills in.
             assert!(["cg_your_token", "${FESTI_MCP_TOKEN}"].contains(&value.as_str().unwrap()));
             command.env(name, &self.token);
         }

@@ -1,4 +1,4 @@
-//! The process that a server starts for each repeated import: what a source does to it does not reach the
+//! The process that a server starts for each repeated import. A malicious source affects only this process, not the
 //! server.
 #![cfg(target_os = "linux")]
 

@@ -1,11 +1,11 @@
-//! The keys that sessions are signed with, looked at and replaced with `callgate key`.
+//! The keys that sign sessions, listed and replaced with `callgate key`.
 
 use serde_json::Value;
 
 use super::mcp::{DATABASE, PING, in_session, initialize, lasting_token};
 use super::support::TestDirectory;
 
-/// Number and state of each key.
+/// Returns the number and the state of each key.
 fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
     let lines = dir.ok(&["key", "list", "--json", "--database", DATABASE]);
     let key = |line: &str| {

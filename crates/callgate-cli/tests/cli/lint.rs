@@ -1,4 +1,4 @@
-//! `callgate lint`: what clients would choke on.
+//! `callgate lint`: checks tools for problems with known clients.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! MCP as the program serves it: sessions that outlive it, streams that end, lines.
+//! MCP as the program serves it: sessions that survive restarts, streams that end, and stdio.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
@@ -29,7 +29,7 @@ pub(super) fn in_session(
     server.request_with(&format!("{method} /mcp"), &header, token, body)
 }
 
-/// A token that a new start of the demo does not revoke.
+/// Returns a token that a new start of the demo does not revoke.
 pub(super) fn lasting_token(dir: &TestDirectory) -> String {
     dir.ok(&["token", "add", "reader", "--database", DATABASE]).trim().to_owned()
 }
@@ -118,7 +118,7 @@ fn a_stream_ends_with_its_token_and_does_not_delay_a_stop() {
     assert!(!talk.contains("cut off"), "{talk}");
 }
 
-/// What `serve --stdio` says to these lines, and how it ends.
+/// Returns the output of `serve --stdio` for these lines, and its exit status.
 fn lines(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
     let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     if let Some(token) = token {

@@ -1,4 +1,4 @@
-//! Before servers that no one here wrote: they are installed and started here, on loopback.
+//! Callgate in front of servers of other projects, which are installed and started here, on loopback.
 
 mod anvil;
 mod aria2;
@@ -23,11 +23,10 @@ use serde_json::Value;
 use super::support::{Server, TIMEOUT, TestDirectory};
 use servers::RunningProcess;
 
-/// So many callers call at once while a service is killed.
+/// Number of callers that call concurrently while a service is killed.
 const CALLERS: usize = 4;
 
-/// What an agent may be told of a service that is gone, by the words behind "The service behind this
-/// tool".
+/// Messages that an agent may get about a stopped service, after "The service behind this tool".
 const GONE: [&str; 5] = [
     "cannot be reached. Nothing was run",
     "cannot be reached, and calls to it are suspended for some seconds. Nothing was run",
@@ -49,7 +48,7 @@ fn dir(configuration: &str) -> TestDirectory {
 /// No log: nobody reads it here, and thousands of calls fail.
 const QUIET: (&str, &str) = ("CALLGATE_LOG", "off");
 
-/// Calls a method so many times in one batch. Returns the results.
+/// Calls a method `count` times in one batch. Returns the results.
 fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<Value> {
     let call =
         |id| serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -58,7 +57,7 @@ fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<
     replies.as_array().unwrap().iter().map(|reply| reply["result"].clone()).collect()
 }
 
-/// Calls a tool of a stopped service until the agent is told that it cannot be reached.
+/// Calls a tool of a stopped service until the message is that the service cannot be reached.
 fn until_gone(server: &Server, name: &str) {
     server.until("the service is gone", |server| {
         let (is_error, text) = call(server, name, &serde_json::json!({}));
@@ -66,7 +65,7 @@ fn until_gone(server: &Server, name: &str) {
     });
 }
 
-/// Calls a tool over MCP: whether it is an error, and the text.
+/// Calls a tool over MCP. Returns whether the result is an error, and the text.
 fn call(server: &Server, name: &str, arguments: &Value) -> (bool, String) {
     let params = serde_json::json!({"name": name, "arguments": arguments});
     let call =
@@ -77,8 +76,8 @@ fn call(server: &Server, name: &str, arguments: &Value) -> (bool, String) {
     (reply["result"]["isError"] == true, text)
 }
 
-/// Kills a service under calls of several callers, and has it come back where it was. Every call has an
-/// answer: what the service says, or what became of it in words; and later calls reach the service.
+/// Kills a service while several callers call it, and restarts it. Every call gets a reply: the result of the service,
+/// or a message about the failure. Later calls reach the service.
 fn survives_kill_and_return(
     server: &Server,
     service: &mut RunningProcess,
@@ -103,7 +102,7 @@ fn survives_kill_and_return(
                 }
             });
         }
-        // Ends the callers, also where something here fails.
+        // Stops the callers, even if an assertion fails.
         let _over = OnDrop(|| is_over.store(true, Ordering::Relaxed));
         let until = |what: &str, is_so: &dyn Fn(&Result<(), String>) -> bool| {
             let started = Instant::now();
@@ -142,7 +141,7 @@ fn survives_kill_and_return(
     );
 }
 
-/// Does something at the end of a block, whatever happens.
+/// Runs a function at the end of a block, even after a panic.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {

@@ -1,4 +1,4 @@
-//! Services that are rows of the registry, set with `callgate upstream`.
+//! Services that are defined by rows of the registry, set with `callgate upstream`.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::fake::{FakeResponse, FakeService};
 use super::support::{Server, TestDirectory};
 use super::upstreams::{Service, place_with_a_method};
 
-/// What the upstreams of these tests use.
+/// The limits that the upstreams of these tests need.
 const ALLOWED: &str = r#"
     [registry_upstreams]
     targets = "127.0.0.1, localhost, example.com"
@@ -14,7 +14,7 @@ const ALLOWED: &str = r#"
     directory = "."
 "#;
 
-/// The message of a call that fails.
+/// Returns the message of a call that fails.
 fn told(server: &Server) -> Option<String> {
     let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
     reply["error"]["message"].as_str().map(ToOwned::to_owned)
@@ -234,7 +234,7 @@ fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() 
     variables = "ITEMS_SECRET"
     directory = "ca"
     "#);
-    // The suggested lines are enough.
+    // The suggested lines are sufficient.
     let (_, lines) = talk.split_once("registry:\n").unwrap();
     dir.write("callgate.toml", lines);
     dir.ok(&set);
@@ -287,7 +287,7 @@ fn rows_beyond_the_limits(outside: &str) -> Vec<(&'static str, Value, &'static s
     ]
 }
 
-/// Whoever may write to the registry does not get the files, variables and addresses of the server.
+/// A person who may write to the registry does not get access to the files, variables and addresses of the server.
 #[test]
 fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! Changes made while the program serves.
+//! Changes that are made while the program serves.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn a_method_inserted_by_sql_is_served_without_a_restart() {
     server.until("the method is listed", |server| has(server, "math.add"));
     let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
     assert_eq!(tool["tool"]["inputSchema"]["required"], json!(["a"]));
-    // It has no working upstream yet.
+    // The method has no working upstream yet.
     let reply = server.invoke("", "math.add", &json!({"a": 1}));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (500, &json!("execution_error")));
     dir.sql(DB, "UPDATE rpc_methods SET description = 'Sums.' WHERE rpc_method = 'math.add'");
@@ -147,7 +147,7 @@ fn rows_without_a_section_are_told_and_closed_by_a_setting() {
     assert!(listed.stderr().contains(warning), "{}", listed.stderr());
     assert_eq!(listed.stdout().matches("OPEN TO EVERYONE").count(), 2, "{}", listed.stdout());
     assert_eq!(dir.ok(&["lint", "--all"]).matches("everyone may call it").count(), 2);
-    // A person has decided.
+    // A person has set it explicitly.
     dir.ok(&["setting", "set", "open_methods", "allow"]);
     assert_eq!(dir.run(&["method", "list"]).stderr(), "");
     assert!(!dir.ok(&["lint", "--all"]).contains("everyone may call it"));
@@ -232,7 +232,7 @@ fn a_method_that_nobody_may_call_is_logged() {
 fn a_replaced_database_is_reported() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
-    // Made aside: what the old one has beside its file is not for the new one.
+    // Created under another name, because the log files of the old database do not belong to the new one.
     dir.ok(&["migrate", "--database", "sqlite:new.db"]);
     std::fs::rename(dir.path("new.db"), dir.path(DB)).unwrap();
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
@@ -244,7 +244,7 @@ fn a_catalog_is_never_built_from_part_of_its_rows() {
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let tools = server.tools(&admin);
-    // The methods are read before the upstreams, so the reading fails in the middle.
+    // The methods are read before the upstreams, so that reading fails in the middle.
     dir.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
     dir.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");

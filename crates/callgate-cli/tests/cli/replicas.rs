@@ -1,4 +1,4 @@
-//! `examples/replicas`: it runs, and nothing sticks to a gateway.
+//! `examples/replicas`: it runs, and no request depends on a particular server.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use callgate_test_support::workspace_program;
 /// A tool of the demo.
 const CALLED: &str = "cache_rebuild";
 
-/// The example while it runs. It is told to stop, so that what it started ends too.
+/// The running example. It is stopped with a signal, so that the programs that it started end too.
 struct Replicas {
     child: Child,
     address: SocketAddr,
@@ -48,13 +48,13 @@ impl Replicas {
             }
             said.push(line);
         }
-        // So that it is never held up by what it says.
+        // Reads all output, so that a full pipe does not block the example.
         std::thread::spawn(move || lines.for_each(drop));
         replicas
     }
 }
 
-/// What came back of a request, and who answered.
+/// Returns the reply to a request, and the server that sent it.
 fn ask(client: &mut Client, method: &str, params: Value) -> (Value, String) {
     let answer = client.send(0, method, params).unwrap();
     assert_eq!(answer.status, 200, "{answer:?}");

@@ -1,4 +1,4 @@
-//! The server itself: start, stop, bad input, being killed.
+//! The server itself: start, stop, invalid input, being killed.
 
 use std::io::{Read as _, Write as _};
 
@@ -31,7 +31,7 @@ fn a_port_that_is_taken_is_an_error() {
     });
     let (_, talk) = dir.run(&["try", &service.url("/"), "--listen", address]).failure();
     assert!(talk.contains("hint: another program listens there"), "{talk}");
-    // An address of documentation, which no machine has.
+    // An address that is reserved for documentation, which no machine has.
     let (_, talk) = dir.run(&["serve", "--require-auth", "--listen", "192.0.2.1:0"]).failure();
     assert!(talk.contains("hint: this machine does not have the address"), "{talk}");
 }
@@ -51,7 +51,7 @@ fn tools_whose_upstream_is_not_configured_are_logged_once() {
     assert!(!log.contains("not configured"), "{log}");
 }
 
-/// Sends a request's head, and waits until the server asks for the body: so it is under way.
+/// Sends the head of a request, and waits until the server requests the body. The request is then in progress.
 fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize) {
     let head = format!(
         "POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\n{headers}Expect: 100-continue\r\n\
@@ -72,7 +72,7 @@ fn a_request_in_progress_finishes_on_a_stop() {
     let mut stream = server.connect();
     begin_invoking(&mut stream, &format!("Authorization: Bearer {token}\r\n"), body.len());
     server.signal("-TERM");
-    // It takes no new connections from now on, which shows that it heard.
+    // The server accepts no new connections, which shows that it received the signal.
     let address = server.start["address"].as_str().unwrap().to_owned();
     while std::net::TcpStream::connect(&address).is_ok() {}
     stream.write_all(body.as_bytes()).unwrap();
@@ -193,13 +193,13 @@ fn idle_and_incomplete_connections_are_closed() {
     let mut streams: Vec<_> = (0..4).map(|_| server.connect()).collect();
     streams[1].write_all(b"PRI * HT").unwrap();
     streams[2].write_all(b"GET /hea").unwrap();
-    // One asks and asks, and never reads a reply.
+    // A client sends requests continuously, and never reads a reply.
     streams[3].set_nonblocking(true).unwrap();
     let asking = b"GET /mcp/tools/list HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000);
     while streams[3].write(&asking).is_ok() {}
-    // All connections are in use, and health is reported nevertheless.
+    // All connections are in use, but health is still reported.
     assert_eq!(server.get("", "/healthz").status, 200);
-    // And all of them are given back, not one only.
+    // All of the connections are released, not only one.
     server.until("the fourth is let go", |_| {
         let mut places: Vec<_> = (0..4).map(|_| server.connect()).collect();
         places.iter_mut().all(|stream| {

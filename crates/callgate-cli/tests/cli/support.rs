@@ -65,7 +65,7 @@ impl TestDirectory {
         let mut command = self.command(arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A program that fails early does not read it.
+        // A program that fails early does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         CommandOutput(child.wait_with_output().unwrap())
     }
@@ -251,7 +251,7 @@ impl Server {
     pub(crate) fn until_logged(&mut self, what: &str) -> String {
         let log = self.child.stderr.as_mut().unwrap();
         let (mut line, mut byte) = (Vec::new(), [0]);
-        // Without a buffer: the rest is for others.
+        // Reads without a buffer, so that the rest remains for other readers.
         while log.read(&mut byte).unwrap() > 0 {
             if byte != *b"\n" {
                 line.extend(byte);

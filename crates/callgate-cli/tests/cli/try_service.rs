@@ -1,4 +1,4 @@
-//! `callgate try`: a service as tools, with nothing configured and nothing written.
+//! `callgate try`: serves a service as tools, without configuration and without writing files.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
@@ -28,7 +28,7 @@ fn pets() -> FakeService {
     })
 }
 
-/// Starts it, with a line of JSON as the first.
+/// Starts the command, and reads its first line, which is JSON.
 fn start(dir: &TestDirectory, url: &str, more: &[&str]) -> Server {
     Server::start(dir.command(&[&["try", url, "--json"], more].concat()))
 }
@@ -68,7 +68,7 @@ fn tools_are_printed_with_the_address_and_a_client_configuration() {
 #[test]
 fn calls_reach_the_service_and_are_checked() {
     let (service, dir) = (pets(), TestDirectory::new());
-    // A file that is there, and wrong, is nothing to it.
+    // An invalid configuration file in the directory is ignored.
     dir.write("callgate.toml", "nonsense = 1\n");
     let server = start(&dir, &service.url("/rpc"), &[]);
     assert_eq!(server.start["found_by"], "rpc.discover");
@@ -164,7 +164,7 @@ fn a_service_that_needs_more_than_try_sends_is_asked_once_and_the_way_is_named()
 #[test]
 fn other_descriptions_are_not_tried_after_a_refusal() {
     let (site, dir) = (Site::start(), TestDirectory::new());
-    // As Drupal's front page does, whatever is posted.
+    // Drupal's front page gives this reply to every POST.
     site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     let mut told = String::new();
     for who in ["Basic ada", "Bearer wrong"] {
@@ -258,7 +258,7 @@ fn basic_is_given_by_user_and_a_place_of_the_password() {
     let url = service.url("/");
     let server = start(&dir, &url, &["--basic", "ada", "--password-file", "password"]);
     assert_eq!(server.start["found_by"], "system.listMethods");
-    // What the service says reaches who tries it, without the password.
+    // The person who tries the service sees its message, without the password.
     let reply = server.invoke("", "item.get", &json!({"params": []})).json();
     let message = reply["error"]["message"].as_str().unwrap();
     assert!(message.contains("The service responded: \"disk full, …\""), "{message}");

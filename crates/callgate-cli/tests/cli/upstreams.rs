@@ -1,4 +1,4 @@
-//! `callgate serve` before a JSON-RPC service that `callgate.toml` names.
+//! `callgate serve` in front of a JSON-RPC service that is configured in `callgate.toml`.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fake::FakeService;
 use super::support::TestDirectory;
 
-/// A service that takes what aria2 takes: a token first, in a list.
+/// A service that takes parameters like aria2: as a list, with a token first.
 pub(crate) struct Service {
     fake: FakeService,
     pub(crate) address: SocketAddr,
@@ -25,7 +25,7 @@ impl Service {
         Self { address: fake.address, fake }
     }
 
-    /// The heads and bodies that came so far.
+    /// Returns the heads and bodies of the requests so far.
     pub(crate) fn seen(&self) -> Vec<(String, Value)> {
         self.fake.log.requests().into_iter().map(|asked| (asked.head, asked.body)).collect()
     }
@@ -107,7 +107,7 @@ fn concurrent_calls_are_sent_as_one_batch_if_configured() {
     assert!(seen.len() < 3 && seen.iter().any(|(_, asked)| asked.is_array()), "{seen:?}");
 }
 
-/// Answers what it was asked, and at which path.
+/// Starts a service that returns the request and its path.
 fn where_asked() -> FakeService {
     FakeService::start(|asked| {
         let path = asked.target().split_whitespace().nth(1).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `visibility = "upstream"`: what each user sees is what the service lists for them.
+//! `visibility = "upstream"`: each user sees the methods that the service lists for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::drupal_site::{Site, listed as listed_by_site};
 use super::support::{Server, TestDirectory};
 
-/// The recorded site with two users. Bob can lose most of his rights.
+/// Returns the recorded site with two users. Bob can lose most of his permissions.
 fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
     let (site, has_bob_less) = (Site::start(), Arc::clone(has_bob_less));
     site.rule(move |asked| {
@@ -28,7 +28,7 @@ fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
     site
 }
 
-/// What the site has is imported as ada sees it; ada and bob have credentials, eve has none.
+/// Imports the methods that ada sees at the site. Ada and bob have credentials, eve has none.
 fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
     let dir = TestDirectory::new();
     dir.write(
@@ -54,7 +54,7 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let tokens = ["ada", "bob", "eve"].map(|user| {
         dir.ok(&["user", "add", user]);
-        // What the tools with scopes need.
+        // The sections that tools with scopes require.
         for section in ["content", "tutorial", "tutorial:search", "user"] {
             dir.ok(&["grant", "set", "--user", user, section, "write"]);
         }
@@ -67,7 +67,7 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
     (dir, tokens)
 }
 
-/// The ids of the methods that the registry serves.
+/// Returns the ids of the methods that the registry serves.
 fn imported(dir: &TestDirectory) -> Vec<String> {
     let listed = dir.ok(&["method", "list", "--json"]);
     let rows = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -75,7 +75,7 @@ fn imported(dir: &TestDirectory) -> Vec<String> {
     tools.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The names of all tools that somebody sees over MCP.
+/// Returns the names of all tools that a user sees over MCP.
 fn listed(server: &Server, token: &str) -> Vec<String> {
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let reply = server.request("POST /mcp", token, &ask.to_string()).json();

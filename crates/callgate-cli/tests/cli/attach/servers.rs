@@ -1,4 +1,4 @@
-//! The same on real servers, as a user who may only read.
+//! The same tests on real database servers, as a user with read access only.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,15 +25,15 @@ const TABLES: [&str; 8] = [
 ];
 const ACTIONS: &str = "festi_section_actions";
 
-/// A Festi application in a database of a server, and a user who may read what docs/guide/festi.md names.
+/// A Festi application in a database of a server, and a user who may read the tables that docs/guide/festi.md lists.
 struct Site {
     server: &'static DatabaseServer,
     name: String,
-    /// Of the owner, with the password.
+    /// URL of the owner, with the password.
     url: String,
-    /// Of that user, without it.
+    /// URL of the reading user, without a password.
     reader: String,
-    /// That user, as SQL names it.
+    /// Name of the reading user in SQL.
     who: String,
 }
 
@@ -64,7 +64,7 @@ impl Site {
         site
     }
 
-    /// Lets that user read a table, or what docs/guide/festi.md names of it.
+    /// Lets the user read a table, or the columns of it that docs/guide/festi.md lists.
     fn grant(&self, table: &str) {
         let columns = match table {
             "users" => " (id, id_type, login, access_token)",
@@ -78,7 +78,7 @@ impl Site {
         self.server.sql(&self.name, sql)
     }
 
-    /// What stands for all that Festi's tables have.
+    /// Returns a checksum of all of Festi's tables.
     fn checksum(&self) -> String {
         if self.url.starts_with("mysql") {
             return self.sql(&format!("CHECKSUM TABLE {}", TABLES.join(", ")));
@@ -91,7 +91,7 @@ impl Site {
         TABLES.map(sum).concat()
     }
 
-    /// The program with this attached; the registry is in the same database, or in a file.
+    /// Returns a command with this database attached. The registry is in the same database, or in a file.
     fn command(&self, dir: &TestDirectory, is_same: bool, arguments: &[&str]) -> Command {
         let mut command = dir.command(&[arguments, &["--preset", "festi"]].concat());
         command.env("CALLGATE_ATTACH_DATABASE", &self.reader);

@@ -1,5 +1,4 @@
-//! Real clients over stdio with the bridge between them and two servers: ours, and the protocol's own
-//! reference server.
+//! Real clients over stdio, with the bridge between them and two servers: Callgate and the protocol's reference server.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,9 +10,9 @@ use super::everything::{Everything, fixed_port};
 use super::{Demo, LEGACY, MODERN, Run, drive, node, over_lines};
 use crate::bridge::is_running;
 
-/// Longer than the bridge takes for a delay.
+/// Longer than a gap that the bridge treats as a scheduling delay.
 const NAP: Duration = Duration::from_secs(6);
-/// Longer than servers and systems keep what is idle.
+/// Longer than servers and systems keep idle connections.
 const SLEEP: Duration = Duration::from_mins(1);
 
 fn over_bridge(client: &str, protocol: &str, demo: &Demo) {
@@ -51,8 +50,8 @@ fn signal(name: &str, process: &Value) {
     assert!(status.success());
 }
 
-/// All that a client does with everything, while the server comes late, is killed and comes back, and
-/// the bridge is stopped and goes on. What it printed and what the bridge said come back.
+/// Runs all actions of a client. Meanwhile the server starts late, is killed and restarted, and the bridge is suspended
+/// and resumed. Returns the output of the client and of the bridge.
 fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String) {
     let start = match server {
         "npm" => Everything::npm,
@@ -83,7 +82,7 @@ fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String
         }
         "ready_for_sleep" => {
             signal("-STOP", &process);
-            // What is tried is that time passes.
+            // The test needs time to pass.
             std::thread::sleep(if client_name == "sdk1" { SLEEP } else { NAP });
             signal("-CONT", &process);
             client.go_on();
@@ -104,7 +103,7 @@ fn with_npm(client: &str) {
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("trigger-elicitation-request")), "{tools:?}");
     assert_eq!(run.step("call")["text"], "Echo: one");
-    // The last may come together with the answer, and then some clients drop it.
+    // The last message may arrive together with the reply, and some clients then drop it.
     let progress = run.step("progress")["progress"].as_array().unwrap();
     assert!(progress.starts_with(&[json!(1), json!(2), json!(3)]), "{progress:?}");
     let cancel = run.step("cancel");
@@ -116,8 +115,8 @@ fn with_npm(client: &str) {
 }
 
 fn with_ours(client: &str, protocol: &str) {
-    // Who waits too long for a server of the modern era takes it for one of the legacy era, and who knows
-    // its era says nothing until it has something to ask.
+    // A client that waits too long for a modern server takes it for a legacy one. A client that knows the era sends
+    // nothing before its first request.
     let (run, talk) = everything(client, "ours", protocol == LEGACY);
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("test_elicitation")), "{tools:?}");

@@ -1,5 +1,5 @@
-//! Servers with everything in them, each in a process of its own: `server-everything`, the protocol's
-//! reference server, and `examples/everything`, ours.
+//! Servers with all features, each in a separate process: `server-everything`, the protocol's reference server, and
+//! `examples/everything`.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,14 +10,14 @@ use callgate_test_support::workspace_program;
 
 use super::{Killed, node};
 
-/// A server while it runs.
+/// A running server.
 pub(crate) struct Everything {
     _process: Killed,
     pub(crate) url: String,
 }
 
 impl Everything {
-    /// The reference server.
+    /// Starts the reference server.
     pub(crate) fn npm(port: u16) -> Self {
         let mut command = node::everything_server();
         command.env("PORT", port.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
@@ -25,7 +25,7 @@ impl Everything {
         Self { _process: process, url: format!("http://127.0.0.1:{port}/mcp") }
     }
 
-    /// Ours; port 0 is any.
+    /// Starts `examples/everything`. Port 0 selects a free port.
     pub(crate) fn ours(port: u16) -> Self {
         let mut command = Command::new(workspace_program("everything"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
@@ -36,24 +36,24 @@ impl Everything {
 }
 
 impl Everything {
-    /// Makes ours, which takes time that a bridge may not wait.
+    /// Builds `examples/everything`, which takes longer than a bridge waits.
     pub(crate) fn build_ours() {
         workspace_program("everything");
     }
 }
 
-/// The process, and the line that says that it has started.
+/// Returns the process, and the line which shows that it has started.
 fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, String) {
     let mut process = Killed(command.stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
     let line = lines.find_map(|line| line.ok().filter(|line| is_it(line)));
     let line = line.unwrap_or_else(|| panic!("{command:?} did not start"));
-    // So that it is never held up by what it says.
+    // Reads all output, so that a full pipe does not block the server.
     std::thread::spawn(move || lines.for_each(drop));
     (process, line)
 }
 
-/// A port below those that the system gives away, so that nobody takes it between two starts.
+/// Returns a port below the range that the system assigns, so that no other process takes it between two starts.
 pub(crate) fn fixed_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Tests that nextest runs at the same time have different slots.

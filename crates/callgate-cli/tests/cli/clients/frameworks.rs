@@ -1,6 +1,6 @@
-//! Frameworks that convert tools to types of their own, and lose tools whose schemas they do not understand.
+//! Frameworks that convert tools to their own types, and lose tools whose schemas they do not understand.
 //!
-//! The server has a tool for each type of the notation, and those of two imported documents.
+//! The server has a tool for each type of the notation, and the tools of two imported documents.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,8 @@ const TYPES: [&str; 30] = [
     "\\Acme\\Unknown|null",
 ];
 
-/// A document with the forms of other languages: lists with one type, unions, and values of any type.
+/// Returns a document with schemas as other languages generate them: lists with one type, unions, and values of any
+/// type.
 fn foreign_document() -> Value {
     let schemas = [
         json!({"type": ["string"]}),
@@ -83,7 +84,7 @@ fn foreign_document() -> Value {
     })
 }
 
-/// A server of all these tools, and a token.
+/// A server with all these tools, and a token.
 struct Site {
     _dir: TestDirectory,
     server: Server,
@@ -122,7 +123,7 @@ impl Site {
         let missing: Vec<&str> = names.filter(|name| !loaded.contains_key(*name)).collect();
         assert!(missing.is_empty(), "{missing:?} of {} are missing: {talk}", served.len());
         eprintln!("{} tools", loaded.len());
-        // `?int`: a framework that takes only one of two types would not let the model leave it out.
+        // For `?int`, a framework that uses only one of the two types would not let the model omit the parameter.
         let value = loaded["types_t1"]["properties"]["value"].to_string();
         assert!(value.contains("integer") && value.contains("null"), "{value}");
     }

@@ -1,4 +1,4 @@
-//! The JavaScript clients, installed where the build's files are.
+//! The JavaScript clients, installed in the directory of the build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 const FILES: [&str; 3] = ["client.mjs", "everything.mjs", "loopback.cjs"];
 
-/// The script that drives a client.
+/// Returns the script that controls a client.
 pub(crate) fn client(name: &str) -> Command {
     let mut command = node();
     command.arg(directory().join("client.mjs")).args(["--client", name]);
     command
 }
 
-/// The script that drives a client of a server with everything.
+/// Returns the script that controls a client of a server with all features.
 pub(crate) fn everything_client(name: &str, server: &str) -> Command {
     let mut command = node();
     let arguments = ["--client", name, "--server", server];
@@ -21,7 +21,7 @@ pub(crate) fn everything_client(name: &str, server: &str) -> Command {
     command
 }
 
-/// The reference server with everything in it, over HTTP.
+/// Returns the reference server with all features, over HTTP.
 pub(crate) fn everything_server() -> Command {
     let mut command = node();
     let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
@@ -30,7 +30,7 @@ pub(crate) fn everything_server() -> Command {
     command
 }
 
-/// The MCP Inspector's command line.
+/// Returns the command of the MCP Inspector.
 pub(crate) fn inspector() -> Command {
     let mut command = node();
     let script = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
@@ -38,7 +38,7 @@ pub(crate) fn inspector() -> Command {
     command
 }
 
-/// The conformance suite's command line.
+/// Returns the command of the conformance suite.
 pub(crate) fn conformance() -> Command {
     let mut command = node();
     let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
@@ -46,12 +46,12 @@ pub(crate) fn conformance() -> Command {
     command
 }
 
-/// The Node that the packages bring, since some of them need a newer one than many machines have.
+/// Returns the Node of the npm packages, because some packages need a newer version than many systems have.
 fn node() -> Command {
     Command::new(directory().join("node_modules/node/bin/node"))
 }
 
-/// Installed once.
+/// Returns the directory. The packages are installed once.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {

@@ -1,5 +1,4 @@
-//! What goes over the wire: a server between the client and the program that passes bytes on and
-//! keeps a copy.
+//! Records the traffic: a proxy between the client and the program that forwards bytes and keeps a copy.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -42,7 +41,7 @@ impl Recorder {
         self.address
     }
 
-    /// What was recorded, connection by connection.
+    /// Returns the recording of each connection.
     pub(crate) fn finish(&self) -> Vec<Recording> {
         let connections = self.connections.lock().unwrap();
         connections.iter().map(|recording| recording.lock().unwrap().clone()).collect()

@@ -1,6 +1,6 @@
-//! Every message of the server against its revision's schema.
+//! Checks every message of the server against the schema of its revision.
 //!
-//! `tests/schemas` has the published schemas, without their words.
+//! `tests/schemas` contains the published schemas, without descriptions.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Schema {
         Self { document, definitions }
     }
 
-    /// The first of these names that the revision has.
+    /// Returns the first of these names that the revision's schema has.
     fn name(&self, names: &[&str]) -> String {
         let known = &self.document[self.definitions];
         (*names.iter().find(|name| known.get(**name).is_some()).unwrap()).to_owned()
@@ -56,10 +56,10 @@ impl Schema {
         assert!(errors.is_empty(), "{definition}: {errors:?} in {value}");
     }
 
-    /// A message of the server, and the method that it answers.
+    /// Checks a message of the server. `answered` is the method that it answers.
     pub(crate) fn check_message(&self, message: &Value, answered: Option<&str>) {
         if message.get("error").is_some() {
-            // What could not be read has no id, which the older schemas do not know.
+            // The reply to a message that could not be read has no id, which older schemas do not allow.
             if message.get("id").is_some() {
                 let names = ["JSONRPCErrorResponse", "JSONRPCError"];
                 self.check(&self.name(&names), message);
@@ -78,7 +78,7 @@ impl Schema {
     }
 }
 
-/// Checks all that the server said to a client that settled on `protocol`.
+/// Checks all messages that the server sent to a client that negotiated `protocol`.
 pub(crate) fn check(transcript: &Transcript, protocol: &str) {
     let schema = Schema::of(protocol);
     let asked: HashMap<String, &str> = transcript

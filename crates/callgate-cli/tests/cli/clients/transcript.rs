@@ -1,4 +1,4 @@
-//! Recorded bytes as messages.
+//! Parses recorded bytes into messages.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ struct Body {
     text: String,
 }
 
-/// A body's messages: one, or one for each event.
+/// Returns the messages of a body: one message, or one for each event.
 fn messages(body: &Body) -> Vec<Value> {
     if body.is_stream {
         let data = body.text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -51,7 +51,7 @@ fn messages(body: &Body) -> Vec<Value> {
     if body.text.is_empty() { Vec::new() } else { vec![message(&body.text)] }
 }
 
-/// The bodies of one direction of an HTTP/1.1 connection.
+/// Returns the bodies of one direction of an HTTP/1.1 connection.
 fn bodies(mut bytes: &[u8]) -> Vec<Body> {
     let mut bodies = Vec::new();
     while let Some(at) = find(bytes, b"\r\n\r\n") {
@@ -77,7 +77,7 @@ fn headers(head: &[u8]) -> HashMap<String, String> {
     pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect()
 }
 
-/// Takes a chunked body; one that was cut off ends where it was.
+/// Reads a chunked body. A body that was cut off ends there.
 fn unchunk(bytes: &mut &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(at) = find(bytes, b"\r\n") {

@@ -64,7 +64,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
     };
     assert_eq!(names("user.add"), (json!("position"), vec!["param1".into(), "param2".into()]));
     assert_eq!(names("list.get"), (json!("position"), vec!["first".into(), "param2".into()]));
-    // Whether they are tools is configured.
+    // The configuration decides whether they are tools.
     assert!(methods["plugins.list"].get("exposed").is_none());
     assert_eq!(dir.serve(&[]).tools("").len(), 5);
     assert!(dir.serve(&["--preset", "drupal"]).tools("").is_empty());
@@ -212,7 +212,7 @@ fn a_refused_request_is_not_an_absent_module() {
     assert!(dir.exported().is_empty());
     let asked = site.fake.log.requests();
     assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
-    // It is read if it is requested.
+    // The list is read if it is requested explicitly.
     assert!(import(&site, &dir, "Basic ada", &["--from", "discovery"]).0.status.success());
     assert!(dir.exported().contains_key("probe.unmarked"));
 }

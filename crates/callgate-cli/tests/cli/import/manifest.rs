@@ -184,7 +184,7 @@ fn an_openrpc_document_is_exported_and_imported_again() {
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
 }
 
-/// Items of the last parameter are parameters of their own, which OpenRPC cannot say.
+/// The items of the last parameter are separate parameters, which OpenRPC cannot express.
 #[test]
 fn variadic_parameters_survive_an_export_as_openrpc() {
     let service = FakeService::service(|_, params| Some(params.clone()));

@@ -1,4 +1,4 @@
-//! What people changed survives the next import, is shown, and can be taken back.
+//! Manual changes survive the next import, are shown, and can be undone.
 
 use serde_json::{Value, json};
 

@@ -51,7 +51,7 @@ fn two_services_with_the_same_methods_share_a_registry() {
     for (id, network) in [("pet.get", "main\n"), ("test.pet.get", "test\n")] {
         assert_eq!(dir.ok(&["call", id, "--user", "ada"]), network);
     }
-    // What one network no longer has is hidden there only.
+    // Methods that one network no longer has are hidden only for that network.
     let said = dir.import(&pets(&["pet.get"]), &test);
     assert!(said.starts_with("removed  test.pet.list: hidden"), "{said}");
     assert_eq!(exposed(&dir), ["pet.get", "pet.list", "test.pet.get"]);
@@ -104,7 +104,7 @@ fn patterns_select_by_the_names_in_the_source() {
     assert!(ran.stderr().contains("note: no method matches `cat.*`"), "{}", ran.stderr());
 }
 
-/// The manifest names a tool, whose name would be taken with the second prefix.
+/// The manifest sets a tool name, which would already be used with the second prefix.
 #[test]
 fn a_manifest_is_imported_with_several_prefixes() {
     let dir = TestDirectory::migrated();
@@ -140,7 +140,7 @@ fn documents_with_one_title_are_told_apart_by_name() {
     assert_eq!(exposed(&dir), ["dog.find", "pet.get"]);
 }
 
-/// A method belongs to the document that added it, as long as that has it.
+/// A method belongs to the document that added it, as long as that document has it.
 #[test]
 fn a_method_of_two_documents_is_that_of_the_first() {
     let dir = TestDirectory::migrated();
@@ -160,7 +160,7 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     let again = dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
     assert!(again.contains("2 unchanged"), "{again}");
     assert_eq!(text("ping"), "Cats");
-    // The first loses it, and then the second.
+    // First one document loses the method, then the other.
     let said = dir.import(&of("Cats", &["cat.get"]), &["--prune"]);
     assert!(
         said.starts_with("kept     ping: all columns, since OpenRPC document `Dogs` has it\n"),
@@ -170,10 +170,10 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Dogs")));
     let said = dir.import(&of("Dogs", &["dog.get"]), &[]);
     assert!(said.starts_with("removed  ping: hidden"), "{said}");
-    // A method that one document has lost is that of another which has it later.
+    // A method that one document has lost belongs to another document that has it later.
     dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
     assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Cats")));
-    // What only the second had too is not kept for it.
+    // A method that only the second document also had is not kept for it.
     dir.import(&both, &[]);
     dir.import(&of("Dogs", &["dog.get"]), &[]);
     dir.import(&of("Cats", &["cat.get"]), &[]);

@@ -60,7 +60,7 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
     assert!(approved.stdout().contains("0 added, 1 changed"), "{}", approved.stdout());
     assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
     assert_eq!(safety("Filecoin.PaychGet"), "guessed_destructive");
-    // An approval is lasting.
+    // An approval is permanent.
     let again = dir.try_import(&all, &[]);
     assert!(
         again.stdout().contains("nothing changed\n0 added, 0 changed, 0 removed, 0 hidden, 0 kept"),

@@ -35,12 +35,12 @@ fn of_several_methods_of_one_function_the_strictest_mask_applies() {
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute.clone()]);
     let said = import(&dir, &both).stdout();
     assert!(said.contains("nothing changed") && said.contains(kept), "{said}");
-    // One of them does not lower the mask, also if the other is not imported this time.
+    // One of them alone does not lower the mask, even if the other is not imported this time.
     let lower = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "write")]);
     dir.write("manifest", &lower);
     dir.ok(&["import", "manifest", "manifest", "--select", "k.two"]);
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute]);
-    // Both do.
+    // Both together lower it.
     let said = import(&dir, &manifest("k", &[("k.one", "a", "read"), ("k.two", "a", "read")]));
     assert!(said.stderr().contains("`k.one` needs a:read now"), "{}", said.stderr());
     let read = json!({"a": "read"});
@@ -54,7 +54,7 @@ fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
     import(&dir, &manifest("two", &[("k.two", "a", "read")]));
     let write = json!({"a": "write"});
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [write.clone(), write]);
-    // A stricter one applies to both, and is reported.
+    // A stricter mask applies to both, and is reported.
     let ran = import(&dir, &manifest("three", &[("k.three", "a", "execute")]));
     let note = "note: `k.one` now requires a:execute, because other methods of plugin `K` and function `run` require it\n";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());

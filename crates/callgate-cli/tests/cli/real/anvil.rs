@@ -1,4 +1,4 @@
-//! anvil: a node of Ethereum, whose methods are in an OpenRPC document of others.
+//! anvil: an Ethereum node, whose methods are described by an OpenRPC document of another project.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::servers::{self, RunningProcess};
 use super::{QUIET, call, dir, survives_kill_and_return};
 use crate::support::TestDirectory;
 
-/// A registry with the methods of the document.
+/// Returns a registry with the methods of the document.
 fn imported(anvil: &RunningProcess, more: &str) -> TestDirectory {
     let (document, methods) = servers::ethereum_document();
     let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\n{more}", anvil.url("/")));

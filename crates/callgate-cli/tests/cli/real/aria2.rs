@@ -1,5 +1,5 @@
-//! aria2: it lists its methods without signatures, takes parameters by position, its secret first, and
-//! answers errors with HTTP 400.
+//! aria2: lists its methods without signatures, takes parameters by position with its secret first, and replies to
+//! errors with HTTP 400.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn configured(url: &str) -> TestDirectory {
     ))
 }
 
-/// The program, with a secret.
+/// Runs the program, with a secret.
 fn run(dir: &TestDirectory, arguments: &[&str]) -> String {
     let output = dir.command(arguments).env("ARIA2_SECRET", SECRET).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -51,7 +51,7 @@ fn its_methods_are_imported_listed_and_called() {
 
     let version = server.invoke("", "aria2.getVersion", &json!({})).json();
     assert!(version["result"]["version"].is_string(), "{version}");
-    // What it is given comes back by another call.
+    // Another call returns the values that were set.
     let options = json!({"params": [{"max-concurrent-downloads": "3"}]});
     let changed = server.invoke("", "aria2.changeGlobalOption", &options).json();
     assert_eq!(changed, json!({"result": "OK"}));
@@ -126,7 +126,7 @@ fn an_upstream_of_the_registry_sends_each_users_secret() {
         dir.ok(&["token", "add", name]).trim().to_owned()
     };
     let (eve, bob) = (user("eve", None), user("bob", Some("wr0ng")));
-    // The last one: who sees her secret sees all that was set before it.
+    // Added last: when her secret is known to the server, all earlier changes are known too.
     let ada = user("ada", Some(SECRET));
     let called = |token: &str| server.invoke(token, "aria2.getVersion", &json!({})).json();
     server.until("ada is known there", |_| called(&ada)["result"]["version"].is_string());

@@ -30,7 +30,7 @@ fn it_is_called_with_a_session_which_is_renewed() {
     let server = dir.serve_with(&[("DELUGE_PASSWORD", "deluge")], &[]);
     let configs = together(&server, "web.get_config", &json!([]), 3);
     assert!(configs.iter().all(|config| config["session_timeout"] == 3600), "{configs:?}");
-    // It forgets its sessions.
+    // The service loses its sessions.
     deluge.restart();
     server.until("it works again", |server| {
         let (is_error, text) = call(server, "web_get_config", &json!({}));

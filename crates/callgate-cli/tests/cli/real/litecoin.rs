@@ -30,7 +30,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
     });
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            // It ends with the node.
+            // The call ends with the node.
             scope.spawn(|| call(&server, "waitfornewblock", &json!({"timeout": 600_000})));
         }
         server.until("its queue is full", |server| {
@@ -54,6 +54,6 @@ fn basic_is_asked_for_and_given() {
     dir.write("password", SECRET);
     let given = dir.run(&["try", &url, "--basic", "ada", "--password-file", "password"]);
     let told = given.failure().1;
-    // It has no list of its methods, and says so to those that it knows.
+    // The node does not list its methods, and reports this to callers with a password.
     assert!(told.contains("does not describe its methods") || told.contains("code -28"), "{told}");
 }

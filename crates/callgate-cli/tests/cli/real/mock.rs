@@ -1,5 +1,5 @@
-//! `@open-rpc/mock-server`: it has a document, answers `rpc.discover` with it, and calls with the
-//! document's examples.
+//! `@open-rpc/mock-server`: replies to `rpc.discover` with its document, and to calls with the examples in the
+//! document.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn discovered_methods_are_imported_listed_and_called() {
     let wrong = r#"{"jsonrpc":"2.0","id":1,"method":"get_pet","params":{"id":"x"}}"#;
     let ours = server.request("POST /jsonrpc", "", wrong).json();
     assert_eq!(ours["error"]["code"], -32602);
-    // What passes here, and the service refuses, comes back as its own words.
+    // If arguments pass the check but the service refuses them, the caller gets the message of the service.
     dir.ok(&["method", "set", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
     server.until("the service is asked", |server| {
         server.request("POST /jsonrpc", "", wrong).json()["error"]["message"] == "Invalid params"

@@ -1,4 +1,4 @@
-//! `oauth2-mock-server`: an authorization server whose access tokens a service wants.
+//! `oauth2-mock-server`: an authorization server, and a service that requires its access tokens.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::fake::FakeService;
 use crate::support::{Server, TestDirectory};
 use crate::upstreams::place_with_a_method;
 
-/// A service that wants an access token, and refuses those that were revoked.
+/// A service that requires an access token, and refuses revoked ones.
 struct Service {
     fake: FakeService,
     revoked: Arc<Mutex<Vec<String>>>,
@@ -35,7 +35,7 @@ impl Service {
     }
 }
 
-/// The token in a head, in small letters.
+/// Returns the token in the head of a request, in lower case.
 fn token(head: &str) -> Option<String> {
     head.lines().find_map(|line| line.strip_prefix("authorization: bearer ")).map(str::to_owned)
 }
@@ -61,7 +61,7 @@ fn serve_with(dir: &TestDirectory, secret: &str) -> Server {
     dir.serve_with(&[("OAUTH_SECRET", secret)], &[])
 }
 
-/// The token that a call went with, or what it was told.
+/// Returns the token that was sent with a call, or the error message.
 fn called(server: &Server, token: &str) -> Result<String, String> {
     let reply: Value = server.invoke(token, "item.get", &json!({"id": 7})).json();
     match reply["result"].as_str() {
@@ -127,7 +127,7 @@ fn a_refresh_token_in_a_file_is_replaced_by_the_next() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let log = log_of(server);
     assert!(!log.contains(rotated.trim()), "{log}");
-    // The next start goes on with it: the first one is void.
+    // After a restart, the new token is used. The first one is invalid.
     service.revoke(&first);
     assert_ne!(called(&serve_with(&dir, SECRET), "").unwrap(), first);
 }
@@ -152,8 +152,8 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     assert!(told.contains("there is none for you"), "{told}");
     let log = log_of(server).to_lowercase();
     assert!(!log.contains("refresh-of-ada") && !log.contains(&first), "{log}");
-    // Two others go on with the same token; one gets the next with the new refresh token, the other
-    // finds that one, whether it hears of it before or after its own refresh token is refused.
+    // Two other servers continue with the same token. One of them requests a new token with the new refresh token. The
+    // other one finds that token, before or after its own refresh token is refused.
     let (server, other) = (serve_with(&dir, SECRET), serve_with(&dir, SECRET));
     assert_eq!(called(&server, &ada).unwrap(), first);
     assert_eq!(called(&other, &ada).unwrap(), first);
@@ -161,7 +161,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     let second = called(&server, &ada).unwrap();
     assert_ne!(second, first);
     assert_eq!(called(&other, &ada).unwrap(), second);
-    // The first refresh token is void, which is the user's to know.
+    // The first refresh token is invalid, and the user gets a message about this.
     dir.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
     server.until("it counts", |server| called(server, &ada).is_err());
     let told = called(&server, &ada).unwrap_err();

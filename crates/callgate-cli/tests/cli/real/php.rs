@@ -1,5 +1,4 @@
-//! PHP's built-in server with our small JSON-RPC host (`tests/php`): its source is imported, and its
-//! methods are called.
+//! PHP's built-in server with a small JSON-RPC host (`tests/php`): its source is imported, and its methods are called.
 
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use crate::support::{Server, TIMEOUT, TestDirectory};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 
-/// PHP without any configuration of the system's.
+/// Returns PHP without the configuration of the system.
 fn php() -> std::process::Command {
     let mut command = debian("php-cli", "php");
     command.arg("-n").current_dir(HOST);
@@ -26,14 +25,14 @@ fn host() -> RunningProcess {
     })
 }
 
-/// The gateway before a host, after an import of its source.
+/// Returns a gateway in front of the host, after its source was imported.
 fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
     let url = host.url("/");
     let dir =
         dir(&format!("[upstreams.service]\nurl = \"{url}\"\nparams = \"positional\"\n{options}"));
     dir.ok(&["import", "php", HOST, "--upstream", "service", "--section", "all"]);
     dir.sql("callgate.db", "INSERT INTO users_types (caption) VALUES ('anonymous')");
-    // Some methods of the source name sections themselves, and `all` is for the others.
+    // Some methods of the source name sections themselves. The section `all` is for the others.
     for section in ["all", "projects", "commits"] {
         dir.ok(&["grant", "set", "--role", "anonymous", section, "write"]);
     }
@@ -128,7 +127,7 @@ fn the_import_agrees_with_php_itself() {
             compared += 1;
             assert_eq!(param["name"], known["name"]);
             assert_eq!(param["optional"].as_bool().unwrap_or(false), known["optional"], "{param}");
-            // `__DIR__` is only known where it runs.
+            // The value of `__DIR__` is known only at run time.
             if known["has_default"] == true && param["name"] != "from" {
                 assert_eq!(param["default"], known["default"], "{param}");
             }

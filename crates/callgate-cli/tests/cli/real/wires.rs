@@ -1,4 +1,4 @@
-//! The same services by other ways: over WebSocket, and in batches.
+//! The same services over other transports: WebSocket, and batches.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::servers::{self, SECRET};
 use super::{QUIET, call, dir, survives_kill_and_return, together};
 use crate::support::TestDirectory;
 
-/// A registry with methods without parameters on a service at this place.
+/// Returns a registry with methods without parameters on a service with this configuration.
 fn configured(table: &str, methods: &[&str]) -> TestDirectory {
     let dir = dir(&format!("[upstreams.service]\nparams = \"positional\"\n{table}"));
     for id in methods {
@@ -66,7 +66,7 @@ fn aria2_over_websocket_answers_between_its_notifications() {
     );
     dir.ok(&["import", "introspect", "--upstream", "service", "--select", "aria2.getUris"]);
     let server = dir.serve(&[]);
-    // Nobody listens there; that it begins and fails is told to all connections.
+    // No server listens there. aria2 notifies all connections that the download begins and fails.
     let nowhere = format!("http://{}/", servers::free_address());
     for _ in 0..5 {
         let added = server.invoke("", "aria2.addUri", &json!({"uris": [nowhere]})).json();
