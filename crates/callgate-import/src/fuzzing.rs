@@ -60,7 +60,7 @@ mod tests {
         inputs
     }
 
-    /// A place, the number of characters that are replaced there, and a part of the document in their place.
+    /// A position, the number of characters to replace there, and the part of the document that replaces them.
     fn edit() -> impl Strategy<Value = (prop::sample::Index, usize, (prop::sample::Index, usize))> {
         let index = any::<prop::sample::Index>;
         (index(), 0..30_usize, (index(), 0..60_usize))

@@ -393,7 +393,7 @@ mod tests {
     use super::*;
     use crate::limits::MAX_SOURCE_BYTES;
 
-    /// Every importer adds its methods here.
+    /// Every importer adds its methods with this function.
     #[test]
     fn the_methods_of_a_source_are_bounded_together() {
         let mut source = Source::new("a", "b");
@@ -410,7 +410,7 @@ mod tests {
         assert!(bytes <= MAX_SOURCE_BYTES);
         let [refused] = source.refused.as_slice() else { panic!("{:?}", source.refused) };
         assert_eq!(refused.reason, "it has 4194305 bytes, more than 4194304");
-        // Small ones count too.
+        // Small methods count too.
         let mut source = Source::new("a", "b");
         let mut small = std::iter::repeat_with(|| source.add(Err(Refusal::new("m", ""))));
         assert!(small.by_ref().take(MAX_SOURCE_BYTES / 1000).any(|added| added.is_err()));

@@ -305,7 +305,7 @@ mod tests {
         timeout(Duration::from_mins(1), either).await.unwrap();
     }
 
-    /// The change of one differs when another has written a section that both need.
+    /// The change of one import differs if another import has written a section that both need.
     #[tokio::test]
     async fn imports_that_run_at_the_same_time_are_all_written() {
         let directory = tempfile::tempdir().unwrap();
@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(run("Dogs", &["dog"], policy).await, None);
             let change = run("Cats", &["cat"], policy).await.unwrap();
             assert!(change.text.starts_with("- ping  (hidden)"), "{}", change.text);
-            // The owner loses it first.
+            // The document that owns the method loses it first.
             run("Cats", &["ping", "cat"], Policy::Apply).await;
             run("Dogs", &["ping", "dog"], policy).await;
             assert_eq!(run("Cats", &["cat"], policy).await, None);
@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Two documents with the same methods do not replace each other, also not those that both hide.
+    /// Two documents with the same methods do not replace each other's methods, not even hidden ones.
     #[tokio::test]
     async fn documents_with_the_same_methods_change_nothing_in_turn() {
         let directory = tempfile::tempdir().unwrap();
@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Returns an OpenRPC document whose methods have its title as description.
+    /// Returns an OpenRPC document. The descriptions of its methods are its title.
     fn document(title: &str, ids: &[&str]) -> Source {
         let mut source = Source::new(format!("OpenRPC document `{title}`"), "default");
         for id in ids {

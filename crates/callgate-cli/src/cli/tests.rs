@@ -1,4 +1,4 @@
-//! The command line as it is defined, and as the documents use it.
+//! Tests of the definition of the command line, and of the commands in the documents.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ fn describe(command: &mut clap::Command, text: &mut String) {
     writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
 }
 
-/// The Markdown files of a directory and of those below it.
+/// Returns the Markdown files in a directory and its subdirectories.
 fn pages(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let pages = entries.flat_map(|path| match path.extension() {
@@ -120,7 +120,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
     pages.collect()
 }
 
-/// The lines in blocks of code, with lines that end in a backslash joined to the next.
+/// Returns the lines in code blocks. A line that ends in a backslash is joined to the next one.
 fn code(text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut lines: Vec<String> = Vec::new();
@@ -140,7 +140,7 @@ fn code(text: &str) -> Vec<String> {
     lines
 }
 
-/// The words of the program's command in a line of a shell, without what the shell does with it.
+/// Returns the words of a `callgate` command in a shell line, without shell syntax.
 fn command(line: &str) -> Option<Vec<String>> {
     let line = line.trim_start_matches("$ ");
     let line = line.split_once("$(").map_or(line, |(_, inner)| inner.trim_end_matches(')'));
@@ -192,7 +192,7 @@ fn every_command_line_of_the_documents_parses() {
     let mut count = 0;
     let all = pages(&root.join("docs")).into_iter().chain(pages(&root.join("examples")));
     for page in all.chain([root.join("README.md")]) {
-        // It is made from the definitions, and has usage lines.
+        // This page is generated from the definitions, and contains usage lines.
         if page.ends_with("reference/command-line.md") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The reference pages are made from the code, and compared with what is committed.
+//! The reference pages are generated from the code, and compared with the committed pages.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::known_keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
 use super::sources::{Values, variable_of};
 use super::{Config, Imports, Upstreams};
 
-/// Compares a page with the committed one, or writes it where snapshots are being updated.
+/// Compares a page with the committed one. If snapshots are being updated, writes the page instead.
 pub(crate) fn check_reference(name: &str, text: &str) {
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);

@@ -1,4 +1,4 @@
-//! Documents that are written to take as much memory as possible.
+//! Documents that are designed to use as much memory as possible.
 
 use serde_json::{Map, Value, json};
 

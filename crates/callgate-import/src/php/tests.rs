@@ -1,4 +1,4 @@
-//! Names, constants and syntax of PHP; and no file stops an import.
+//! Names, constants and syntax of PHP. No file can stop an import.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ const FILES: [&str; 5] = [
     ),
 ];
 
-/// Returns the declarations of texts, which may have errors.
+/// Returns the declarations in texts, which may have syntax errors.
 fn declared(texts: &[&str]) -> Symbols {
     let mut symbols = Symbols::default();
     let mut parser = Parser::new().unwrap();
@@ -246,7 +246,7 @@ fn deeply_nested_files_are_read() {
     assert!(syntax::read(&mut Parser::new().unwrap(), &text, "a.php").unwrap().1.is_some());
 }
 
-/// An edit of a text: position, number of characters to remove, and what to insert.
+/// An edit of a text: position, number of characters to remove, and text to insert.
 fn edit() -> impl Strategy<Value = (prop::sample::Index, usize, &'static str)> {
     let tokens = prop::sample::select(vec![
         "",
@@ -363,7 +363,7 @@ fn a_method_is_read_beside_any_syntax() {
     assert_eq!(lost, [""; 0]);
 }
 
-/// Together, the defaults would have gigabytes.
+/// All defaults together would take gigabytes.
 #[test]
 fn the_constants_of_a_method_are_bounded() {
     let text = "a".repeat(900_000);

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(note(Table::Sections, 2), (2, 1, 0));
         note(Table::Tokens, 1);
         assert_eq!(note(Table::Tokens, 2), (2, 1, 1));
-        // Back to what it was is a change too.
+        // A change back to the earlier content is a change too.
         assert_eq!(note(Table::Methods, 1), (3, 1, 1));
     }
 

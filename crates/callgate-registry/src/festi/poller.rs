@@ -128,15 +128,15 @@ mod tests {
         ("festi_sections_user_types_permission", &["id_section", "id_user_type", "value"]),
     ];
 
-    /// A database in memory that takes its time.
+    /// An in-memory database with slow statements.
     #[derive(Debug, Default)]
     struct Slow {
-        /// How long a statement takes that adds up, in milliseconds.
+        /// Duration of a statement that computes fingerprints, in milliseconds.
         takes: AtomicU64,
-        /// Value in place of the fingerprints of all tables.
+        /// Value that is returned for the fingerprints of all tables.
         content: AtomicU64,
         is_down: AtomicBool,
-        /// How many such statements there were, and how many at once at most.
+        /// Number of such statements: in total, running now, and the maximum that ran at once.
         begun: AtomicUsize,
         at_once: AtomicUsize,
         most_at_once: AtomicUsize,
@@ -232,7 +232,7 @@ mod tests {
             database.0.content.store(number, Ordering::SeqCst);
             let access = i64::try_from(number).unwrap();
             until("the change is seen", || {
-                // A failure in between would have the server say that the registry is away.
+                // If a poll failed in between, the server would report that the registry is unavailable.
                 site.watch.numbers().unwrap().access == access
             })
             .await;

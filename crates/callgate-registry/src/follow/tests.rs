@@ -1,4 +1,4 @@
-//! Code and rows, in one gateway.
+//! Methods in code and in rows, in one server.
 
 mod concurrent;
 mod fake_store;
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// A user with a token and a grant; the caller that the token stands for.
+    /// Adds a user with a token and a grant. Returns the caller of the token.
     async fn caller(&self, mask: Mask) -> Caller {
         let store = &self.store;
         store.add_user("ada", None).await.unwrap();
@@ -150,7 +150,7 @@ async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
         if builds == 2 {
             store.add_method(&recovery::method(id), &[]).await.unwrap();
         }
-        // Its name is stored, which raises the catalog's counter.
+        // The tool name is stored, which increments the catalog's counter.
         while store.methods_with_id(id).await.unwrap()[0].tool_name.is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

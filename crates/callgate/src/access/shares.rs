@@ -422,7 +422,7 @@ mod tests {
         let (mut alice, mut bob) = (Box::pin(shares.take(ALICE)), Box::pin(shares.take(BOB)));
         assert!(alice.as_mut().now_or_never().is_none());
         assert!(bob.as_mut().now_or_never().is_none());
-        // Waits, and is cancelled.
+        // This request waits, and is then cancelled.
         assert!(shares.take(Principal::User(3)).now_or_never().is_none());
         let more: Vec<_> =
             (1..shares.max_waiting()).map(|_| Box::pin(shares.take(ALICE))).collect();

@@ -84,7 +84,7 @@ fn write_is_not_read() {
 #[test]
 fn mask_of_99_is_execute() {
     assert_eq!(Mask::granted(99), Mask::Execute);
-    // And no grant is enough for a requirement past the ladder.
+    // No grant satisfies a requirement above the highest mask.
     let mut closed = Requirement::default();
     closed.add(
         "s".into(),

@@ -218,7 +218,7 @@ fn methods_are_sorted_and_found_by_id_and_name() {
     let ids: Vec<&str> = catalog.entries().iter().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["a", "b.x", "c"]);
     assert_eq!(catalog.by_name("b_x").unwrap().id().as_str(), "b.x");
-    // Each face has its own form.
+    // Each endpoint has its own format.
     assert!(catalog.by_name("b.x").is_none());
     assert!(catalog.by_id("b_x").is_none());
 }
@@ -229,7 +229,7 @@ fn a_name_that_tells_of_another_method_is_a_finding() {
     let collided = |id| catalog.by_id(id).unwrap().findings().contains(&Finding::NameCollision);
     assert!(collided("user.get"));
     assert!(!collided("user_get") && !collided("other") && !collided(&"long.".repeat(20)));
-    // It goes with the other method, and stays with a stored name.
+    // The hash is removed together with the other method, and kept with a stored name.
     let stored = catalog.by_id("user.get").unwrap().name().as_str().to_owned();
     let previous = Some(Arc::new(catalog));
     for (name, is_found) in [(None, false), (Some(stored.as_str()), true)] {
@@ -283,7 +283,7 @@ fn a_page_is_the_tools_with_commas_between() {
         (names, page.next, page.tools.len())
     };
     let all = Grants::from_iter([("s", Mask::Read)]);
-    // One slice where the tools stand next to each other.
+    // Adjacent tools are one slice.
     assert_eq!(text(&all, 0, 4), ("abcd".to_owned(), None, 1));
     assert_eq!(text(&Grants::default(), 0, 4), ("acd".to_owned(), None, 2));
     assert_eq!(text(&Grants::default(), 0, 2), ("ac".to_owned(), Some(2), 2));
@@ -370,6 +370,6 @@ fn output_other_than_an_object_is_wrapped_with_its_definitions() {
     );
     let object = json!({"properties": {}, "type": "object"});
     assert_eq!(wrapped(object.clone()), Some(object));
-    // A reference to the root cannot be moved, so nothing is promised there.
+    // A reference to the root cannot be moved, so no output schema is declared there.
     assert_eq!(wrapped(json!({"type": "array", "items": {"$ref": "#"}})), None);
 }

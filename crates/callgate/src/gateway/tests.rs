@@ -81,7 +81,7 @@ async fn denied_tool_looks_unknown_and_does_not_run() {
     let unknown = call(&gateway, "delet", "{}").await.unwrap_err();
     assert_eq!(denied.to_string(), "Tool 'delete' not found or access denied");
     assert_eq!(unknown.to_string(), "Tool 'delet' not found or access denied");
-    // Not even the arguments are looked at.
+    // The arguments are not even checked.
     assert!(matches!(call(&gateway, "delete", "[1,2,3]").await, Err(CallError::NotFound(_))));
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }

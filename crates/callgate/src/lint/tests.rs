@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a tool with this input schema is told, as `level clients code: message`.
+/// Returns the problems of a tool with this input schema, as `level clients code: message`.
 fn said(schema: &Value) -> Vec<String> {
     said_of(&json!({"name": "pet_get", "description": "A pet.", "inputSchema": schema}))
 }
@@ -31,7 +31,7 @@ fn tool_names_that_clients_reject() {
     insta::assert_debug_snapshot!(named("pet.get"));
     insta::assert_debug_snapshot!(named("2fa_check"));
     insta::assert_debug_snapshot!(named(&"n".repeat(65)));
-    // With `callgate`, 59 and 64 characters are just right.
+    // With the server name `callgate`, 59 and 64 characters are just within the limit.
     assert_eq!(named(&"n".repeat(49)), Vec::<String>::new());
     assert_eq!(named(&"n".repeat(50)).len(), 1);
     assert_eq!(named(&"n".repeat(52)).len(), 2);

@@ -50,7 +50,7 @@ const READ: &[(&str, &str)] = &[
     ("PVR.GetRecordings", "Retrieves the recordings"),
 ];
 
-/// Methods that change something, or may.
+/// Methods that change data, or may change data.
 const CHANGE: &[(&str, &str)] = &[
     ("user.delete", ""),
     ("getOrCreateUser", ""),
@@ -119,7 +119,7 @@ const UNCLEAR: &[(&str, &str)] = &[
     ("subscriptions.read", ""),
     // Pays for the retrieval of a file.
     ("Filecoin.ClientRetrieve", ""),
-    // Bitcoin, whose names have no limits of words.
+    // Bitcoin, whose names do not separate words.
     ("getnewaddress", ""),
 ];
 

@@ -239,7 +239,7 @@ fn the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
     let catalog = assemble(&rows, assembly(&code)).catalog;
     assert_eq!(only_tool(&catalog)["description"], "From code.");
     assert_eq!(catalog.quarantined().len(), 1);
-    // And a row for code that this program does not have.
+    // A row for a method in code that this program does not have.
     let rows = CatalogRows { methods: vec![overlay()], ..rows };
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert_eq!((catalog.len(), catalog.quarantined().len()), (0, 1));
@@ -353,7 +353,7 @@ fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
     let second = rebuild(&rows);
     assert!(std::str::from_utf8(&second.tool(second.by_id("b").unwrap())).unwrap().contains("New"));
     assert_eq!(listed(&second, &[("content", Mask::Read)]), 1, "only `b`, which is open");
-    // A class that is defined changes every method that names it.
+    // The definition of a class changes every method that uses the class.
     rows.methods[0].params = Some(r#"["Foo $x"]"#.to_owned());
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
     rows.types.push(TypeRow {

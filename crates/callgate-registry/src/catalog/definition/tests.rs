@@ -53,7 +53,7 @@ fn names_come_from_params_and_types_from_params_types() {
             "required": ["commits", "serviceName", "idProject"],
         })
     );
-    // Reflection saw only `array`; params_types knows better.
+    // Reflection reports only `array`; `params_types` is more specific.
     let typed = MethodRow {
         params: some(r#"["array $ids"]"#),
         params_types: some(r#"["int[]"]"#),
@@ -153,7 +153,7 @@ fn a_response_first_is_no_argument() {
         ..row()
     };
     assert_eq!(tool(&typed)["inputSchema"]["required"], json!(["id"]));
-    // Only first.
+    // Only as the first argument.
     assert_eq!(schema(r#"["int $id","Response $r"]"#)["required"], json!(["id", "r"]));
 }
 

@@ -20,7 +20,7 @@ async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written
     followed.ask("one").await.unwrap();
     followed.ask("two").await.unwrap();
     followed.set(|rows| rows.mode = Mode::NoWrites);
-    // The uses of tokens wait for the database.
+    // Writing the uses of tokens waits for the database.
     sleep(Duration::from_secs(61)).await;
     followed.set(|rows| {
         rows.tokens.remove(0);
@@ -30,7 +30,7 @@ async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written
     let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
     assert!(took <= POLL * 2, "{took:?}");
     assert!(!followed.is_unavailable());
-    // So does what tidies up.
+    // Maintenance waits for the database, too.
     sleep(Duration::from_secs(15)).await;
     followed.ask("two").await.unwrap();
     assert!(!followed.is_unavailable());
@@ -51,7 +51,7 @@ async fn a_use_that_was_not_written_is_noted_still() {
     followed.set(|rows| rows.mode = Mode::Down);
     flush_uses(&*followed.store, &authenticator).await;
     assert_eq!(authenticator.uses(), written);
-    // Of a token that was used again the newer use stays.
+    // If a token was used again, the newer use is kept.
     let older: Vec<_> = written.iter().map(|(id, at)| (*id, at - 1)).collect();
     authenticator.forget_uses(&older);
     assert_eq!(authenticator.uses(), written);
@@ -84,7 +84,7 @@ async fn what_the_database_tells_is_heard_before_the_next_poll() {
 async fn tokens_are_known_also_where_messages_cannot_be_read() {
     let followed = followed(Duration::ZERO).await;
     followed.ask("one").await.unwrap();
-    // The double has none to give.
+    // The fake store has no such message, so reading it fails.
     followed.set(|rows| rows.change_counters.messages += 1);
     followed.until(async |it| it.is_unavailable()).await;
     for _ in 0..100 {
@@ -97,7 +97,7 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     });
     let took = followed.until(async |it| it.ask("one").await.is_err()).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
-    // Nor does the catalog wait for them: what it takes to call a method is in there.
+    // The catalog does not wait for them either, because it contains the requirements of methods.
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a")];
         rows.change_counters.catalog += 1;
@@ -105,7 +105,7 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
 }
 
-/// Whoever has this token.
+/// Identifies the caller with this token.
 struct Bearer(Arc<TokenAuthenticator>, &'static str);
 
 impl Identify for Bearer {

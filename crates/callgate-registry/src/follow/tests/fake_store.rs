@@ -1,4 +1,4 @@
-//! A store in memory that fails, hangs or works, as a test sets it.
+//! An in-memory store that fails, hangs or works, as the test configures it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,33 +16,33 @@ use crate::rows::{
 use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
-/// How long a slow login takes.
+/// Duration of a slow login.
 const LOGIN: Duration = Duration::from_secs(3);
-/// How long names take to write where that is slow.
+/// Duration of a slow write of tool names.
 pub(super) const NAMES: Duration = Duration::from_secs(10);
 
-/// How the database does.
+/// Behaviour of the database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]
     Well,
     /// Refuses connections.
     Down,
-    /// Does not answer at all.
+    /// Does not respond at all.
     Silent,
-    /// Answers for the counters, and nothing else.
+    /// Responds only to reads of the counters.
     OnlyCounters,
-    /// Answers for everything but the catalog.
+    /// Responds to all reads except those of the catalog.
     NoCatalog,
-    /// Answers for what is read, and does not answer who writes.
+    /// Responds to reads, but not to writes.
     NoWrites,
-    /// Takes its time for the names of tools.
+    /// Writes tool names slowly.
     SlowNames,
-    /// Answers once somebody has waited for a connection.
+    /// Responds after a caller has waited for a connection.
     SlowLogin,
 }
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Counters,
@@ -52,7 +52,7 @@ enum What {
     Other,
 }
 
-/// What it has.
+/// Contents of the store.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) mode: Mode,
@@ -60,15 +60,15 @@ pub(super) struct Rows {
     pub(super) access: AccessRows,
     pub(super) catalog: CatalogRows,
     pub(super) tokens: Vec<TokenRow>,
-    /// How many servers there are.
+    /// Number of servers with a lease.
     pub(super) servers: u32,
-    /// How long an answer about tokens is under way.
+    /// Delay of the reply to a lookup of tokens.
     pub(super) tokens_take: Duration,
-    /// The uses of tokens that were written.
+    /// Token uses that were written.
     pub(super) touched: Vec<(i64, i64)>,
-    /// After which changes of sessions it was asked for others.
+    /// Numbers after which session changes were requested.
     pub(super) asked_after: Vec<i64>,
-    /// When the counters are from, where they are older than the question.
+    /// Time of the counters, if they are older than the request.
     pub(super) counters_of: Option<Instant>,
 }
 
@@ -76,15 +76,15 @@ pub(super) struct Rows {
 pub(super) struct FakeStore {
     rows: Mutex<Rows>,
     is_connected: AtomicBool,
-    /// Tells that something changed.
+    /// Notifies of a change.
     pub(super) told: Notify,
-    /// How many operations there were, and the largest number of digests in one.
+    /// Number of operations, and the largest number of digests in one operation.
     pub(super) operations: AtomicUsize,
     pub(super) most_digests: AtomicUsize,
 }
 
 impl FakeStore {
-    /// Changes what it has, or how it does.
+    /// Changes the contents or the behaviour.
     pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rows) -> T) -> T {
         change(&mut self.rows.lock().unwrap())
     }
@@ -196,7 +196,7 @@ impl Store for FakeStore {
         self.ask(What::Names, |_| None).await
     }
 
-    // No test here needs the others.
+    // The tests do not use the other operations.
     async fn messages_after(&self, _: i64) -> Result<Vec<MessageRow>> {
         Err(StoreError::Conflict)
     }

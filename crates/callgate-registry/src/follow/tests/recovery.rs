@@ -1,4 +1,4 @@
-//! After an outage of the database, all rows are read again, whatever the counters say.
+//! After the database was unavailable, all rows are read again, even if the counters have not changed.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
-/// The database is away, and then back with another state.
+/// Makes the database unavailable, and then available with a different state.
 async fn replaced(followed: &Followed, ids: &[&str]) {
     followed.set(|rows| rows.mode = Mode::Down);
     followed.until(async |it| it.is_unavailable()).await;
@@ -78,7 +78,7 @@ async fn another_catalog_under_the_same_number_is_read() {
         rows.change_counters.catalog = 12;
     });
     followed.until(async |it| tools(it) == 2).await;
-    // It is noted that this one is in force.
+    // This state is recorded as the current one.
     sleep(POLL * 4).await;
     replaced(&followed, &["a"]).await;
     followed.until(async |it| tools(it) == 1).await;
@@ -94,7 +94,7 @@ async fn a_catalog_that_was_being_made_meanwhile_is_made_again() {
         rows.change_counters.catalog = 12;
     });
     followed.until(async |it| tools(it) == 1).await;
-    // Its name is still being written.
+    // The tool name is still being written.
     replaced(&followed, &["a.b", "c"]).await;
     let took = followed.until(async |it| tools(it) == 2).await;
     assert!(took < NAMES * 2, "{took:?}");

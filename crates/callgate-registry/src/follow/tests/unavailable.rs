@@ -1,4 +1,4 @@
-//! Time limits during an outage of the database, with a clock that the test moves.
+//! Time limits while the database is unavailable. The test controls the clock.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::db::pool::with_timeout;
 use crate::rows::{TokenRow, UserRow};
 use crate::store::Store;
 
-/// So often the counters are asked for.
+/// Interval at which the counters are read.
 pub(super) const POLL: Duration = Duration::from_millis(250);
 
 pub(super) struct Followed {
@@ -36,7 +36,7 @@ fn token_row(id: i64, secret: &str) -> TokenRow {
     }
 }
 
-/// Ada has the tokens `one` and `two`.
+/// Follows a store in which ada has the tokens `one` and `two`.
 pub(super) async fn followed(grace: Duration) -> Followed {
     let store = Arc::new(FakeStore::default());
     store.set(|rows| {
@@ -73,7 +73,7 @@ impl Followed {
         self.registry.authenticator().tracker().is_unavailable()
     }
 
-    /// How long until it is so. Time passes by itself where all wait.
+    /// Returns the time until the condition holds. The clock advances automatically while all tasks wait.
     pub(super) async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is_so(self).await {
@@ -92,7 +92,7 @@ impl Followed {
 async fn a_warm_token_needs_no_query_and_one_poll_is_one() {
     let followed = followed(Duration::from_mins(1)).await;
     assert_eq!(followed.ask("one").await.unwrap(), "ada");
-    // Nothing else may look meanwhile.
+    // No other task may poll meanwhile.
     let before = followed.operations();
     for _ in 0..10_000 {
         followed.ask("one").await.unwrap();
@@ -107,7 +107,7 @@ async fn a_warm_token_needs_no_query_and_one_poll_is_one() {
 async fn the_grace_counts_from_when_the_counters_are_from() {
     let followed = followed(Duration::from_mins(1)).await;
     assert_eq!(followed.ask("one").await.unwrap(), "ada");
-    // They are answered, with what becomes older and older.
+    // Requests are answered with a state that becomes older.
     followed.set(|rows| rows.counters_of = Some(Instant::now()));
     let took = followed.until(async |it| it.cannot_check("one").await).await;
     let bound = Duration::from_mins(1);
@@ -148,7 +148,7 @@ async fn a_look_up_that_a_revocation_overtakes_is_repeated() {
     followed.set(|rows| rows.tokens_take = Duration::from_millis(400));
     let asking = Arc::clone(&followed);
     let asking = tokio::spawn(async move { asking.ask("one").await });
-    // It has read the token, and the answer is under way.
+    // The store has read the token, and the reply is on its way.
     sleep(Duration::from_millis(50)).await;
     followed.set(|rows| {
         rows.tokens.clear();
@@ -174,7 +174,7 @@ async fn look_ups_that_wait_are_gathered_and_have_bounds() {
             _ => put_off += 1,
         }
     }
-    // As many as may wait, and those of the first query.
+    // The maximum number of waiting callers, and those of the first query.
     assert!((4_096..=4_097).contains(&refused), "{refused}");
     assert_eq!(refused + put_off, 6_000);
     let queries = followed.operations() - before;

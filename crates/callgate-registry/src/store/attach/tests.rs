@@ -1,4 +1,4 @@
-//! A Festi database in a file, with a registry beside it.
+//! A Festi database in a file, attached to a registry.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Place {
         let (own, _) = SqlStore::migrate(&url("own.db"), &options, None).await.unwrap();
         let tables = TableNames::with_prefix("festi_").unwrap();
         let taken = AttachOptions { upstream: "php".to_owned(), output_schemas: false, overlay };
-        // Not by itself.
+        // Without automatic polls.
         let every =
             PollIntervals { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
         let festi = url("festi.db");
@@ -111,7 +111,7 @@ async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_res
     );
     place.sql("UPDATE rpc_methods SET description = 'Finds.'").await;
     assert_eq!(place.method("getUserInfo").await.description, some("Finds."));
-    // Parameters of ours are all of them.
+    // If the overlay sets parameters, it sets all of them.
     let mut row = place.method("deleteUser").await;
     (row.params, row.params_types) = (some(r#"["string $login"]"#), None);
     place.store.update_method(&row, None).await.unwrap();
@@ -122,7 +122,7 @@ async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_res
 #[tokio::test]
 async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given() {
     let place = Place::new(Overlay::default()).await;
-    // What `array` holds is said without saying the parameters again.
+    // The element type of `array` can be set without repeating the parameters.
     let types = some(r#"["int","bool"]"#);
     let mut row = place.method("getUserInfo").await;
     row.params_types.clone_from(&types);
@@ -131,7 +131,8 @@ async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given(
     assert_eq!((&own.params_types, &own.params), (&types, &None));
     let row = place.method("getUserInfo").await;
     assert_eq!((&row.params_types, &row.params.is_some()), (&types, &true));
-    // With other parameters, also what is as Festi says is given: those would take it away.
+    // With different parameters, columns that equal Festi's are also written, because the parameters would otherwise
+    // clear them.
     let mut row = place.method("deleteUser").await;
     let types = row.params_types.clone();
     row.params = some(r#"["int $idOther"]"#);
@@ -267,7 +268,7 @@ async fn a_festi_token_is_found_by_its_digest_and_never_an_empty_one() {
     let found = place.store.tokens_by_digest(&asked).await.unwrap();
     let found: Vec<(i64, i64)> = found.iter().map(|row| (row.id_user, row.id)).collect();
     assert_eq!(found, [(123, !123)]);
-    // It is noted nowhere when they were used.
+    // Uses of these tokens are not recorded.
     place.store.record_token_uses(&[(!123, 1)]).await.unwrap();
 }
 
@@ -278,7 +279,7 @@ async fn grants_are_festis_and_ours_only_on_sections_of_our_own() {
     place.sql("INSERT INTO festi_sections_user_types_permission VALUES (1, 1, 2, 2)").await;
     let own = place.store.own();
     own.ensure_sections(&["a".to_owned(), "b".to_owned()]).await.unwrap();
-    // By plain SQL, or by a program that does not know of Festi.
+    // A row that was written with plain SQL, or by a program without support for Festi.
     own.grant(GrantHolder::User(123), "a", Mask::Execute).await.unwrap();
     place.store.grant(GrantHolder::User(123), "b", Mask::Write).await.unwrap();
     assert!(place.store.grant(GrantHolder::User(123), "a", Mask::Execute).await.is_err());

@@ -12,7 +12,7 @@ fn method(id: &str) -> Method {
     Method::new(id.parse().unwrap()).safety(Safety::ReadOnly)
 }
 
-/// The document of methods that are open to everybody.
+/// Returns the document of methods that are open to everybody.
 fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Value {
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     for method in methods {
@@ -26,7 +26,7 @@ fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Valu
     document
 }
 
-/// Compiles each schema where it stands, with the whole document to look references up in.
+/// Compiles each schema in place. References are resolved in the whole document.
 fn every_reference_resolves(document: &Value) {
     let parts = ["/methods", "/components/schemas"].map(|at| document.pointer(at));
     let mut references = Vec::new();
@@ -277,7 +277,7 @@ fn too_much_for_one_document_is_refused_and_says_where_to_look() {
     "#);
 }
 
-/// Another server that imports the document would repeat calls because of it.
+/// Another server that imports the document would otherwise repeat calls because of the guess.
 #[test]
 fn a_guessed_safety_is_not_in_the_document() {
     let guess = Method::new("b".parse().unwrap()).guessed_safety(Safety::ReadOnly);

@@ -1,4 +1,4 @@
-//! A gateway before a service whose list depends on who asks, on a clock that stands still.
+//! A gateway in front of a service whose list depends on the caller. The clock is paused.
 
 mod away;
 mod model;
@@ -166,7 +166,7 @@ async fn what_the_service_denies_is_gone_at_once() {
     assert!(matches!(again, Err(CallError::NotFound(_))), "{again:?}");
     assert_eq!((site.calls().len(), site.asked()), (1, 1));
 
-    // It is asked again before the answer is old, and not at once.
+    // The list is requested again before it expires, but not immediately.
     site.list(1, &["open"]);
     tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
@@ -282,7 +282,7 @@ async fn cached_lists_are_kept_while_the_upstream_is_unchanged() {
     put(&more);
     listed(&gateway, &caller(1)).await;
     assert_eq!((site.asked(), more.asked()), (1, 1));
-    // Prepared for what was in force before: closed for what is new.
+    // The caller was prepared with the previous state, so new methods are hidden.
     let ada = gateway.prepare(caller(1)).await;
     put(&other);
     assert_eq!(gateway.as_caller(ada).methods(), ["local", "open"]);

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(decode("plain").as_deref(), Some("plain"));
         assert_eq!(decode("=?base64?w6k=?=").as_deref(), Some("é"));
         assert_eq!(decode("=?base64??=").as_deref(), Some(""));
-        // Not the sentinel, so literal.
+        // Not the marker for base64, so the value is literal.
         assert_eq!(decode("=?BASE64?w6k=?=").as_deref(), Some("=?BASE64?w6k=?="));
         for wrong in ["=?base64?w6k?=", "=?base64?%%%?=", "=?base64?/w==?="] {
             assert_eq!(decode(wrong), None, "{wrong}");

@@ -392,7 +392,7 @@ mod tests {
             ..SessionState::default()
         };
         assert_eq!(other.state(&session), expected);
-        // A server that does not know of the end must not undo it.
+        // A server that does not know that the session has ended must not undo the end.
         let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
         other.apply_change(SessionChange {
             nonce: session.nonce,
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(other.state(&session), state);
     }
 
-    /// Records whose session is changed, when `go` allows it.
+    /// Records the nonce of each changed session, when `go` allows it.
     #[derive(Debug)]
     struct Gated {
         go: tokio::sync::Semaphore,
@@ -502,7 +502,7 @@ mod tests {
             sessions.find(id, &caller(7), SystemTime::now()).is_some()
         };
         let old = opened(&one, &caller(7));
-        // The second key is announced, and signs nothing yet.
+        // The second key is announced, but does not sign yet.
         other.set_keys([key(1), key(2)]);
         one.set_keys([key(2), key(1)]);
         let new = opened(&one, &caller(7));

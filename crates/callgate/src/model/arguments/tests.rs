@@ -133,7 +133,7 @@ fn styles_are_read_by_their_names() {
     );
 }
 
-/// The shape of `suix_getOwnedObjects`: an optional cursor, which is not nullable, before a limit.
+/// The parameters of `suix_getOwnedObjects`: an optional cursor that is not nullable, before a limit.
 fn paged() -> CompiledInput {
     let schema = json!({
         "type": "object",
@@ -196,7 +196,7 @@ fn undeclared_argument_is_refused_in_every_style_with_a_suggestion() {
         plan(&[param("limit", "int").optional(), param("user_id", "int").optional()]),
         closed(json!({"type": "object", "properties": limit()})),
         closed(json!({"type": "object", "properties": limit(), "additionalProperties": false})),
-        // The errors of schemas with references are reported in another way.
+        // Errors of schemas with references are reported without details.
         closed(
             json!({"properties": {"limit": {"$ref": "#/$defs/L"}, "user_id": {}}, "$defs": {"L": {}}}),
         ),
@@ -239,7 +239,7 @@ fn undeclared_argument_is_sent_by_name_if_the_schema_allows_it() {
         let by_position = sent(&plan, text, ParamStyle::Positional).unwrap_err();
         assert_eq!(by_position, "unknown argument `extra`", "{more}");
     }
-    // A schema without properties says nothing about them.
+    // A schema without properties does not restrict them.
     let any = CompiledInput::compile(br#"{"type":"object","properties":{}}"#).unwrap();
     assert_eq!(sent(&any, r#"{"a":1}"#, ParamStyle::Named).unwrap(), r#"{"a":1}"#);
 }
@@ -253,7 +253,7 @@ fn arguments_are_passed_unchanged_unless_a_default_is_added() {
         sent(&plan, r#"{"id_user":  1}"#, ParamStyle::Named).unwrap(),
         r#"{"id_user":  1,"include_details":false}"#
     );
-    // Numbers that no machine type holds survive.
+    // Numbers that do not fit into any machine type are kept.
     let big = plan_of_one("n", "float");
     let text = r#"{"n":123456789012345678901234567890.10}"#;
     assert_eq!(sent(&big, text, ParamStyle::Named).unwrap(), text);
@@ -325,7 +325,7 @@ fn arguments_that_are_not_checked_are_sent_as_those_that_are() {
                     params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
                 };
                 let expected = sent(&checked);
-                // Only this is not checked.
+                // An unchecked method skips exactly this check.
                 if expected.as_ref().is_err_and(|error| error.contains("expected string")) {
                     continue;
                 }
@@ -430,8 +430,8 @@ fn renamed_parameter_is_rejected_under_its_original_name() {
     }
 }
 
-/// Each level of a wrong argument doubles what a validator that gathers every problem has to do;
-/// at this depth it would take hours and terabytes.
+/// For each nesting level of a wrong argument, a validator that collects every problem needs twice the time. At this
+/// depth it would take hours and terabytes.
 #[test]
 fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch() {
     let schema = json!({
@@ -511,7 +511,7 @@ fn errors_of_many_values_in_many_alternatives_are_reported_briefly() {
     }
 }
 
-/// A copy of the definitions for each parameter would have gigabytes.
+/// If the definitions were copied for each parameter, the copies would take gigabytes.
 #[test]
 fn large_definitions_are_not_copied_for_each_parameter() {
     let properties: Map<String, Value> =

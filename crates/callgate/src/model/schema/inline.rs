@@ -316,7 +316,7 @@ mod tests {
         assert!(inline(schema)["$defs"].is_object());
     }
 
-    /// Written out, both would have gigabytes.
+    /// Inlined, both would take gigabytes.
     #[test]
     fn many_references_to_long_texts_add_bounded_bytes() {
         for length in [1 << 20, MAX_INLINE_BYTES / 2] {
@@ -345,7 +345,7 @@ mod tests {
         assert!(schema["$defs"].as_object().unwrap().len() > 1);
     }
 
-    /// Each level doubles: written out, 40 levels would not fit into memory.
+    /// Each level doubles the size: inlined, 40 levels would not fit into memory.
     #[test]
     fn exponential_definitions_are_not_inlined() {
         let level = |n: u32| {

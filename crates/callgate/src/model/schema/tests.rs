@@ -92,7 +92,7 @@ fn class_has_exactly_its_defined_properties() {
         "required": ["userId"],
     });
     assert_eq!(schema_of("UserRequest", &types), expected);
-    // A definition without a namespace serves the class with one.
+    // A definition without a namespace applies to the class with a namespace.
     assert_eq!(schema_of("plugin\\Users\\UserRequest", &types), expected);
 }
 
@@ -213,7 +213,7 @@ fn a_recursive_class_is_kept_under_defs_and_a_nested_one_is_inlined() {
 
 #[test]
 fn classes_that_would_grow_without_bound_when_inlined_are_referred_to() {
-    // Each class names the next twice: inlined, 2^30 nodes.
+    // Each class refers to the next one twice. Inlined, this would be 2^30 nodes.
     let definitions = (0..30).map(|n| {
         let next = format!("C{}", n + 1);
         (
@@ -350,7 +350,7 @@ fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
     assert!(schema_of("C7", &types)["$defs"].as_object().unwrap().len() > 1);
 }
 
-/// Written out, they would have gigabytes.
+/// Inlined, the classes would take gigabytes.
 #[test]
 fn classes_with_long_texts_are_bounded() {
     let long = |length| vec![TypeField { description: "a".repeat(length), ..field("a", "string") }];
@@ -386,7 +386,7 @@ fn defaults_agree_with_their_types() {
         schema["properties"]["x"].clone()
     };
     let param = |ty: &str, default| Param::new("x", ty.parse().unwrap()).default(default);
-    // PHP's implicit null, and its way of writing an empty map.
+    // PHP's implicit null, and PHP's notation of an empty map.
     let null = advertised(&param("string", json!(null)));
     assert_eq!(null, json!({"type": ["string", "null"], "default": null}));
     assert_eq!(advertised(&param("array", json!([]))), json!({"type": "object"}));

@@ -79,7 +79,7 @@ fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() 
     assert_eq!(names[0].as_ref().unwrap().as_str(), "LONGER_PREFIX__some_id");
 }
 
-/// Ids that clash often: few letters, some of them foreign, some long.
+/// Ids that collide often: few letters, some non-ASCII letters, some long ids.
 fn ids() -> impl Strategy<Value = BTreeSet<String>> {
     let id = prop_oneof![
         8 => "[ab._: é]{1,4}",
@@ -117,17 +117,17 @@ proptest! {
     ) {
         let prefix: Prefix = prefix.parse().unwrap();
         let first = assign(&prefix, &ids, &BTreeMap::new());
-        // Within the pattern, and behind the prefix.
+        // Names match the pattern and begin with the prefix.
         for name in first.values() {
             prop_assert!(is_tool_name(name.as_str()), "{name}");
             prop_assert!(name.as_str().starts_with(prefix.as_str()));
         }
-        // Injective.
+        // Names are unique.
         let distinct: HashSet<&ToolName> = first.values().collect();
         prop_assert_eq!(distinct.len(), first.len());
-        // Only hashed names can be refused, which takes an id that is another's hashed name.
+        // Only a method with a hashed name can be refused, and only if another id equals the hashed name.
         prop_assert_eq!(first.len(), ids.len());
-        // Stable under additions, with what the registry remembers: names that are not the id.
+        // Names do not change if methods are added and the registry stores the names that differ from the id.
         let remembered: BTreeMap<String, String> = first
             .iter()
             .map(|(id, name)| (id.clone(), prefix.strip(name).to_owned()))

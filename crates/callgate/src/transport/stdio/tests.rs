@@ -1,4 +1,4 @@
-//! Lines in, lines out, over a pipe in memory.
+//! Lines in both directions, over an in-memory pipe.
 #![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
 
 use std::sync::Mutex;
@@ -100,7 +100,7 @@ impl Client {
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     }
 
-    /// Ends the input; what is still said comes back.
+    /// Ends the input. Returns the remaining messages.
     async fn end(mut self) -> (Vec<Value>, Result<(), StdioError>) {
         self.input.take().unwrap().shutdown().await.unwrap();
         let mut rest = String::new();
@@ -175,7 +175,7 @@ async fn a_cancelled_call_sends_no_response() {
         let params = json!({"requestId": 1});
         let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
         client.send(note).await;
-        // Read in order, so the note has counted when this is answered.
+        // Messages are read in order, so the notification has been processed when this one is answered.
         client.ask(make(3, "tools/list", json!({}))).await;
         client.go.add_permits(2);
         assert_eq!(client.next().await["id"], 2);
@@ -301,7 +301,7 @@ async fn a_client_that_does_not_read_holds_up_no_end() {
     let mut client = Client::new(go);
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    // Larger than the pipe, and nobody reads it.
+    // Larger than the pipe, and the client does not read it.
     client.send(request(1, "tools/list", json!({}))).await;
     client.input.take().unwrap().shutdown().await.unwrap();
     let ended = tokio::time::timeout(go.end_timeout * 3, client.server).await;
@@ -323,7 +323,7 @@ async fn a_client_that_reads_nothing_at_all_is_let_go() {
     let mut client = Client::new(StdioOptions::default());
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    // So many that the end of the input is never read.
+    // So many messages that the end of the input is never read.
     for id in 0..200 {
         client.send(request(id, "tools/list", json!({}))).await;
     }

@@ -1,4 +1,4 @@
-//! What only the server can refuse or show, tried on real ones.
+//! Behaviour that only a real server shows.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::db::connect::{OpenMode, connect};
 use crate::db::pool::Pool;
 use crate::db::url::DatabaseUrl;
 
-/// Cargo's directory for tests' files, which is told to others than unit tests only.
+/// Returns the servers. Their files are in cargo's directory for tests, which cargo does not set for unit tests.
 fn servers() -> [&'static DatabaseServer; 2] {
     let program = std::env::current_exe().unwrap();
     let tmp = program.ancestors().nth(3).unwrap().join("tmp");

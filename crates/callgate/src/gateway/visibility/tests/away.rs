@@ -1,4 +1,4 @@
-//! A service that does not answer, or with nothing that counts.
+//! A service that does not reply, or whose replies are invalid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +143,7 @@ async fn a_client_that_listens_hears_when_its_tools_are_known_and_when_they_shri
     assert!(told.contains("notifications/tools/list_changed"), "{told}");
     site.release();
     site.list(1, &["open"]);
-    // Nobody else asks: to listen is use enough.
+    // No other request uses the list: an open stream counts as a use.
     let started = tokio::time::Instant::now();
     let told = changed(&mut listener).await;
     assert!(told.contains("notifications/tools/list_changed"), "{told}");

@@ -1,4 +1,4 @@
-//! Whatever the service answers, nobody sees or calls more than it listed last and grants allow.
+//! Whatever the service replies, no caller sees or calls more than its last list and the grants allow.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let (site, gateway) = gateway();
-            // The only one, so that between a look and what is made of it nothing else answers.
+            // Removes other services, so that no other reply arrives between a check and its use.
             gateway.set_dynamic_upstreams([]);
             for step in &steps {
                 run(step, &site, &gateway).await?;

@@ -1,4 +1,4 @@
-//! A service whose list depends on who asks.
+//! A service whose list depends on the caller.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,9 +30,9 @@ pub(super) struct Site {
 
 #[derive(Debug, Default)]
 struct Said {
-    /// By the user's number; 0 is anybody.
+    /// Lists by user id; 0 stands for any user.
     lists: HashMap<i64, Vec<String>>,
-    /// What was answered last, by the user and their credential.
+    /// The last replies, by user and credential.
     answered: HashMap<(i64, String), Vec<String>>,
     credentials: HashMap<i64, Option<String>>,
     takes_anonymous: bool,
@@ -54,7 +54,7 @@ impl Site {
         self.said().lists.insert(user, ids);
     }
 
-    /// What a user was last told who has the credential that they have now.
+    /// Returns the last reply to a user with the current credential.
     pub(super) fn answered(&self, caller: &Caller) -> Vec<String> {
         let known = self.known(caller);
         known.and_then(|known| self.said().answered.get(&known).cloned()).unwrap_or_default()
@@ -84,7 +84,7 @@ impl Site {
         self.said().denied.insert(id.to_owned());
     }
 
-    /// From now on each answer waits for a permit.
+    /// Makes each reply wait for a permit from now on.
     pub(super) fn hold(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         self.said().gate = Some(Arc::clone(&gate));
@@ -95,7 +95,7 @@ impl Site {
         self.said().gate = None;
     }
 
-    /// How many questions there were.
+    /// Returns the number of requests.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
@@ -104,7 +104,7 @@ impl Site {
         self.said().calls.clone()
     }
 
-    /// The user as the service knows them; `None` where it lists nothing for them.
+    /// Returns the user and the credential at the service; `None` if the service lists nothing for them.
     fn known(&self, caller: &Caller) -> Option<(i64, String)> {
         let said = self.said();
         let user = caller.user.as_ref().map(|user| user.id);
@@ -179,7 +179,8 @@ impl Upstream for Site {
     }
 }
 
-/// A gateway before a site, with a method of its own. Everybody may use `open`; others need more.
+/// Returns a gateway in front of a site, with a local method. Every caller may use `open`; other methods require
+/// grants.
 pub(super) fn gateway() -> (Arc<Site>, Arc<Gateway>) {
     let site = Arc::new(Site::default());
     let mut local = Local::default();
@@ -201,26 +202,26 @@ pub(super) fn gateway() -> (Arc<Site>, Arc<Gateway>) {
     let upstreams: [(Arc<str>, Arc<dyn Upstream>); 2] =
         [(LOCAL.into(), Arc::new(local)), ("site".into(), Arc::clone(&site) as _)];
     let gateway = Arc::new(Gateway::new(upstreams));
-    // What is nobody's is not shown, so that lists are short.
+    // Methods that no user may call are not listed, so that lists are short.
     let more: Arc<dyn Upstream> = Arc::new(Site::default());
     gateway.set_dynamic_upstreams([("more".into(), more)]);
     gateway.set_catalog(Arc::new(builder.finish()));
     (site, gateway)
 }
 
-/// A user who may read; user 1 may write, too.
+/// Returns a user who may read. User 1 may also write.
 pub(super) fn caller(id: i64) -> Caller {
     let user = User { id, name: format!("user{id}"), role: None };
     let mask = if id == 1 { Mask::Write } else { Mask::Read };
     Caller::user(user, Grants::from_iter([("s", mask)]))
 }
 
-/// The ids of what a caller sees.
+/// Returns the ids of the methods that a caller sees.
 pub(super) async fn listed(gateway: &Gateway, caller: &Caller) -> Vec<String> {
     gateway.as_caller(gateway.prepare(caller.clone()).await).methods()
 }
 
-/// Lets what runs beside go on until it waits.
+/// Lets other tasks run until they wait.
 pub(super) async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Each row of the tables of `classify`, over HTTP and where it matters over stdio.
+//! Each row of the tables of `classify`, over HTTP, and over stdio if it differs.
 #![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
 
 use proptest::prelude::*;
@@ -100,7 +100,7 @@ fn an_invalid_message_is_refused_without_an_id() {
     }
     let null = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#;
     assert_eq!(post(&[], null), "legacy ping (none)", "null is nothing");
-    // These can be answered by id.
+    // Errors of these messages have the id of the request.
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"a":2}}"#,
@@ -125,7 +125,7 @@ fn a_list_is_a_batch_of_legacy_messages() {
     let handshake = format!("[{}]", request("initialize", json!({})));
     assert!(post(&[], &handshake).starts_with("400 -32600"));
     assert_eq!(outcome(InboundKind::RawRequest, None, &handshake, Revision::NEWEST), "batch of 1");
-    // What is wrong with one is told in its place.
+    // An invalid message gets its error at its position in the batch.
     assert_eq!(post(&[], &format!("[{ping},1]")), "batch of 2");
 }
 
@@ -137,7 +137,7 @@ fn initialize_without_complete_modern_meta_is_the_legacy_handshake() {
     assert_eq!(post(&version("1900-01-01"), &plain), "legacy initialize (none)");
     let half = request("initialize", json!({"_meta": {META_VERSION: MODERN}}));
     assert_eq!(post(&[], &half), "legacy initialize (none)");
-    // With it, it is a modern request for a method that is not there.
+    // With `_meta`, it is a modern request for a method that does not exist.
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "initialize")];
     assert_eq!(post(&headers, &modern("initialize", json!({}))), "modern initialize");
 }

@@ -199,24 +199,24 @@ mod tests {
         let named = |id: u32, name: char| format!(r#"{{"id":{id},"result":{{"m":"{name}"}}}}"#);
         let unnamed = |name: char| format!(r#"{{"id":null,"error":{{"m":"{name}"}}}}"#);
         for (items, expected) in [
-            // As Drupal answers: in order.
+            // In order, as Drupal replies.
             (vec![named(1, 'a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
             (vec![unnamed('a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
             (vec![unnamed('a'), named(2, 'b'), unnamed('c')], "a b c (0 ignored)"),
-            // In another order there is only one that it can be about.
+            // Not in order, but only one request is left for the error.
             (vec![named(3, 'c'), named(1, 'a'), unnamed('b')], "a b c (0 ignored)"),
             (vec![unnamed('c'), named(1, 'a'), named(2, 'b')], "a b c (0 ignored)"),
-            // Nobody knows.
+            // The errors cannot be assigned.
             (vec![unnamed('x'), named(1, 'a'), unnamed('y')], "a Unmatched Unmatched (2 ignored)"),
             (vec![named(1, 'a'), unnamed('x')], "a Unmatched Unmatched (1 ignored)"),
             (vec![named(2, 'b'), named(2, 'x'), unnamed('y')], "Unmatched b Unmatched (2 ignored)"),
-            // No error that it could be.
+            // No error is left for the missing reply.
             (vec![named(1, 'a'), named(3, 'c')], "a LeftOut c (0 ignored)"),
             (vec![named(1, 'a'), named(3, 'c'), named(7, 'x')], "a LeftOut c (1 ignored)"),
         ] {
             assert_eq!(parts(&format!("[{}]", items.join(",")), 3), expected, "{items:?}");
         }
-        // One error for one of them, in place of a list.
+        // A single error for one of the requests, instead of a list.
         let lone = r#"{"id":2,"error":{"m":"b"}}"#;
         assert_eq!(parts(lone, 2), "Unmatched b (0 ignored)");
     }

@@ -1,4 +1,4 @@
-//! Answers as they are met in the wild, in a table.
+//! A table of replies as real services send them.
 
 use std::fmt::Write as _;
 
