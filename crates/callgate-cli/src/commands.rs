@@ -23,7 +23,7 @@ pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 /// Maximum time to wait at the end for token requests in flight.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
-/// Runs a command. Commands without a registry do not read the configuration.
+/// Runs a command. Commands that need no registry do not read the configuration.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Bridge(given) => return serve::bridge::run(given),
@@ -75,7 +75,7 @@ async fn run_configured(
         Command::Key(given) => operate::key::run(config, given).await,
         Command::Migrate(given) => operate::migrate::run(config, &given).await,
         Command::Registry(RegistryCommand::Copy(given)) => operate::copy::run(config, &given).await,
-        // `run` has handled them.
+        // `run` has already handled these commands.
         Command::Bridge(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }
 }

@@ -56,7 +56,7 @@ impl std::fmt::Debug for RepeatedImport<'_> {
     }
 }
 
-/// What happens to a change of a source.
+/// What to do with a change of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -99,7 +99,7 @@ impl Change {
         Ok(report.digest.clone().map(|digest| Self { digest, text, since }))
     }
 
-    /// Returns the command that approves this change and no other.
+    /// Returns the command that approves exactly this change.
     pub fn approval(&self, import: &str) -> String {
         format!("callgate import approve {import} {}", self.digest)
     }
@@ -129,7 +129,7 @@ impl WatchedSource<'_> {
         Change::of(&self.preview(store, Detail::Full).await?, Detail::Full)
     }
 
-    /// Writes a change. Fails if the source would now make another one.
+    /// Writes a change. Fails if the source would now make a different change.
     pub async fn apply(&self, store: &Arc<SqlStore>, change: &Change) -> anyhow::Result<()> {
         write(&self.source, store, &self.options, Some(&change.digest)).await.map(drop)
     }
@@ -161,12 +161,12 @@ pub async fn serve(imports: Vec<RepeatedImport<'_>>) {
     let tasks = imports
         .iter()
         .map(|import| repeat(&import.run, import.every, Ok(None), |event| log(import, &event)));
-    // At the same time: one that hangs does not delay the others.
+    // Runs the imports concurrently, so that one that hangs does not delay the others.
     join_all(tasks).await;
 }
 
-/// Repeats an import that was just run, until the future is dropped. The change with the digest `last` is not
-/// reported again.
+/// Repeats an import that has just been run, until the future is dropped. Does not report the change with the digest
+/// `last` again.
 pub async fn watch<F: Future<Output = anyhow::Result<Option<Change>>>>(
     run: impl Fn() -> F,
     every: Duration,

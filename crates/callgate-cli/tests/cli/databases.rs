@@ -65,7 +65,7 @@ fn a_user_who_may_not_change_tables_serves_an_existing_registry() {
         ran(&["token", "add", "ada"]);
         let variables = [("CALLGATE_DATABASE", &*url), ("CALLGATE_DATABASE_PASSWORD", "hunter2")];
         assert_eq!(dir.serve_with(&variables, &[]).get("", "/readyz").status, 200);
-        // What is not there it cannot make.
+        // The user cannot create missing tables.
         let url = url_of(&empty.url, &user);
         let (code, talk) = run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
         assert_eq!(code, 1);

@@ -107,7 +107,7 @@ fn each_user_sees_only_methods_that_the_site_lists_for_them() {
     server.until("bob sees fewer", |server| listed(server, &bob) == ["probe_echo"]);
     assert_eq!(listed(&server, &ada).len(), all);
     let (_, log) = server.stop();
-    let reason = "denied: the service `drupal` does not list it for `bob`";
+    let reason = "denied: the service `drupal` does not list the method for `bob`";
     assert!(log.contains(reason), "{log}");
     assert!(!log.contains("bearer bob"), "{log}");
 }

@@ -36,7 +36,7 @@ const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 const MAX_ENVELOPE: usize = 4096;
 
 pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
-    // The cause of an upstream's failure is only in the log.
+    // The cause of an upstream's failure is reported only in the log.
     logging::start("error", config.log_format)?;
     let arguments = arguments(&given.arguments, config.http.max_body_bytes)?;
     if let Some(url) = &given.url {

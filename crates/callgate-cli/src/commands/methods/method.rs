@@ -260,7 +260,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool) {
     let open: Vec<&str> = open_entries(&catalog).map(|entry| entry.id().as_str()).collect();
     if !open.is_empty() && open_methods(rows, config.open_methods).is_none() {
         printer::message(format_args!(
-            "warning: everyone may call {} of these methods, also without a token, for lack of a section; add \
+            "warning: {} of these methods have no section, so every caller may call them, even without a token; add \
              sections, or set `open_methods`",
             open.len()
         ));

@@ -133,20 +133,24 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
 }
 
 async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()> {
-    // The credentials of users are for the upstream of the file then.
+    // If the file also defines the upstream, users' credentials belong to that one.
     let is_in_file = is_in_file(config, name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
     printer::message(format_args!("removed upstream `{name}`"));
     if credentials > 0 {
-        printer::message(format_args!("removed {credentials} credentials of users for it"));
+        printer::message(format_args!("removed {credentials} credentials of users for `{name}`"));
     }
     match methods_of(config, store, name).await {
         Ok(left) if left > 0 && !is_in_file => {
-            printer::message(format_args!("note: methods that use it and fail now: {left}"));
+            printer::message(format_args!(
+                "note: number of methods that use `{name}` and fail now: {left}"
+            ));
         }
         Ok(_) => {}
         Err(error) => {
-            printer::message(format_args!("note: cannot count the methods that use it: {error:#}"));
+            printer::message(format_args!(
+                "note: failed to count the methods that use `{name}`: {error:#}"
+            ));
         }
     }
     Ok(())

@@ -60,7 +60,7 @@ pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()>
     Ok(())
 }
 
-/// Warns if the credential is not sent, or if other users can read it.
+/// Prints a warning if the credential is not sent, or if other users can read it.
 fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
     let known = config.upstreams.summaries(rows);
     match known.iter().find(|one| one.name == upstream) {
@@ -78,7 +78,8 @@ fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
     }
 }
 
-/// Reads the secret from a file or standard input; other users could see it on the command line.
+/// Reads the secret from a file or from standard input. It is not an argument, because other users could see it on the
+/// command line.
 fn read(file: Option<&Path>) -> Result<Secret> {
     let mut text = String::new();
     let source = match file {

@@ -21,7 +21,7 @@ pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
     disable_huge_pages();
     logging::start(&config::log_of_environment()?, LogFormat::Human)?;
     let options = options(given)?;
-    // One thread starts faster and uses less memory.
+    // A runtime with one thread starts faster and uses less memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let shutdown_signal = callgate::http::shutdown_signal();

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::errors::hinted;
 use crate::{printer, registry};
 
-/// Shows what waits.
+/// Shows the changes that wait for approval.
 pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
     let store = registry::open_own(config).await?;
     let mut is_idle = true;
@@ -32,8 +32,8 @@ pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the changes with this digest. The pending ones may differ from those that a person has seen, since a server
-/// replaces them whenever the source changes.
+/// Writes the changes with this digest. The stored changes may differ from those that a person has seen, because a
+/// server replaces them whenever the source changes.
 pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow::Result<()> {
     let repeated = config.imports.get(name)?;
     let store = registry::open_own(config).await?;

@@ -107,7 +107,7 @@ fn ended(status: ExitStatus, errors: &[u8]) -> anyhow::Error {
     anyhow::anyhow!("the process of the import ended with {status}: {}", errors.trim())
 }
 
-/// The process: runs the import that standard input names, and prints the reply.
+/// Main function of the process. Runs the import that it reads from standard input, and prints the reply.
 pub(crate) fn run() -> anyhow::Result<()> {
     limit_memory()?;
     let mut line = String::new();

@@ -8,7 +8,7 @@ use crate::config::{TOKEN_VARIABLE, environment, secret_in_file};
 use crate::errors::hinted;
 use crate::printer;
 
-/// Adds the token of the file, the command line or the environment, in this order.
+/// Adds the token from the file, the command line or the environment, in this order of precedence.
 pub(super) fn with_token(options: Options, given: &BridgeArgs) -> anyhow::Result<Options> {
     let from_file = match &given.token_file {
         Some(path) => Some(secret_in_file("--token-file", path)?),
