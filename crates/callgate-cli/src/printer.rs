@@ -21,7 +21,7 @@ pub(crate) fn json(json: impl Display) {
     exact(escape_invisible_json(&json.to_string()));
 }
 
-/// Prints lines of data for other programs. A closed stdout is not an error.
+/// Prints lines of data for other programs, unchanged. A closed stdout is not an error.
 pub(crate) fn exact(lines: impl Display) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{lines}");
@@ -43,8 +43,8 @@ pub(crate) fn report(report: &Report) {
     }
 }
 
-/// Prints a list as JSON, one object per line, or as a table. A column without a key is omitted in JSON,
-/// and a column without a heading in the table.
+/// Prints a list as JSON, one object per line, or as a table. JSON omits columns without a key. The table omits columns
+/// without a heading.
 pub(crate) fn list<const N: usize>(
     as_json: bool,
     columns: [(&str, &str); N],

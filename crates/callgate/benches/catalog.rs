@@ -1,5 +1,5 @@
-//! How the catalog behaves as it grows: the build, a page that is warm, a listing for grants that
-//! were not seen before, and memory. `cargo xtask bench` runs it.
+//! Measures the catalog by size: the build, a cached page, a listing for new grants, and memory. `cargo xtask bench`
+//! runs it.
 #![expect(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop")]
 
@@ -23,7 +23,7 @@ const SIZES: [usize; 3] = [50, 5_000, 100_000];
 const SECTIONS: usize = 20;
 const MASKS: [Mask; 3] = [Mask::Read, Mask::Write, Mask::Execute];
 
-/// A method such as applications have: three parameters, two sentences, a section.
+/// Returns a method as applications have them: three parameters, two sentences, a section.
 fn method(number: usize) -> Method {
     let parse = |text: &str| text.parse().expect("a type");
     let mask = MASKS.get(number % MASKS.len()).copied().unwrap_or(Mask::Execute);
@@ -65,7 +65,7 @@ fn rebuild(previous: &Arc<Catalog>) -> Catalog {
     builder.finish()
 }
 
-/// Grants that no other number gives.
+/// Returns grants that are different for each number.
 fn grants(number: usize) -> Grants {
     let all = [Mask::None, Mask::Read, Mask::Write, Mask::Execute];
     let digit = |section: u32| (number >> (2 * section)) % 4;
@@ -120,7 +120,7 @@ fn catalog(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What criterion does not measure: memory, and one build from end to end.
+/// Reports values that criterion does not measure: memory, and the duration of one complete build.
 fn report_once(size: usize) {
     let before = ALLOCATOR.current_usage();
     let input = methods(size);

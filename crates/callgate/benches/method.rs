@@ -1,4 +1,5 @@
-//! What a call through `#[method]` costs over calling the function: `cargo bench -p callgate --bench method`.
+//! Measures the cost of a call through `#[method]` compared with calling the function: `cargo bench -p callgate --bench
+//! method`.
 #![expect(
     clippy::unused_async,
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
-//! What `tools/list` costs where the service has a say in what callers see, and where it has none: 200
-//! tools, 1,000 users, each with a list of their own; the message alone, and as an HTTP request through the
-//! router. `cargo bench -p callgate --bench visibility`.
+//! Measures the cost of `tools/list` with and without `visibility = "upstream"`, for 200 tools and 1,000 users with
+//! different lists. Measures the message alone, and an HTTP request through the router. `cargo bench -p callgate
+//! --bench visibility`.
 #![expect(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop")]
 
@@ -30,7 +30,7 @@ const TOOLS: usize = 200;
 const USERS: usize = 1_000;
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
 
-/// A service that lists all but two of its methods, other ones for each user.
+/// A service that lists all of its methods except two, which are different for each user.
 #[derive(Debug)]
 struct Site {
     has_a_say: bool,
@@ -76,7 +76,8 @@ impl MethodLister for Site {
     }
 }
 
-/// Without a say of the service, two methods are for nobody, so that lists have as many tools and gaps.
+/// Returns a method. If the service does not restrict callers, nobody may call two of the methods, so that lists have
+/// the same number of tools and gaps.
 fn method(number: usize, has_a_say: bool) -> Method {
     let is_closed = !has_a_say && [50, 120].contains(&number);
     let method = described(number);
@@ -105,7 +106,7 @@ fn mcp(has_a_say: bool) -> Arc<Mcp> {
     Arc::new(Mcp::new(gateway, Sessions::new([key])))
 }
 
-/// One `tools/list`, and how many bytes it has.
+/// Sends one `tools/list`. Returns the number of bytes of the reply.
 async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
     let inbound = Inbound {
         kind: InboundKind::Message,
@@ -120,7 +121,7 @@ async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
     message.into_slices().iter().map(bytes::Bytes::len).sum()
 }
 
-/// A token is a user's number.
+/// Authenticates callers. A token is the number of a user.
 #[derive(Debug)]
 struct ByNumber(Vec<Caller>);
 
@@ -137,7 +138,7 @@ impl Authenticate for ByNumber {
     }
 }
 
-/// One `tools/list` over HTTP, without a network.
+/// Sends one `tools/list` over HTTP, without a network. Returns the number of bytes of the reply.
 async fn post(router: &Router, user: usize) -> usize {
     let request = Request::post("/mcp")
         .header("host", "localhost")

@@ -251,7 +251,7 @@ pub(crate) fn gateway_is_isolated(program: Program, engine: Engine, link: Link) 
     cluster.proxies[ONE].set(Link::Up);
     let repaired = Instant::now();
     let ready = cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
-    // It has polled the registry, otherwise it would not be ready.
+    // The gateway has polled the registry, because it would otherwise not be ready.
     polled.push((ONE, ready));
     let faults = vec![scenario.fault(FaultKind::RegistryUnreachable(ONE, accepted_until), ready)];
     wait_until_refused(load, &[ONE]);

@@ -79,7 +79,7 @@ fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
         changes,
         json!([{"column": "annotations", "value": r#"{"checkArguments":false}"#, "source": null}])
     );
-    // It survives an import that changes other columns.
+    // The manual change survives an import that changes other columns.
     dir.import(&document(&json!([lotus("The balance of an account.")])), &[]);
     assert_eq!(call().status, 200);
     assert_eq!(dir.tool(ID)["description"], "The balance of an account.");

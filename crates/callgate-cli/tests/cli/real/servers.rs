@@ -177,7 +177,7 @@ pub(crate) fn monerod(options: &'static [&'static str]) -> RunningProcess {
     RunningProcess::start(move |port| {
         let mut command = debian("monero", "monerod");
         command.args(["--regtest", "--offline", "--non-interactive", "--no-zmq"]).args(options);
-        // It would create a key first.
+        // Without this option, the node would first create a key.
         command.args(["--rpc-ssl", "disabled", "--rpc-bind-port", &port.to_string()]);
         command.arg("--data-dir").arg(state.path());
         command

@@ -279,7 +279,7 @@ async fn a_client_that_is_asked_may_take_longer_than_a_call_may() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     client.send(&answer(&question, accept("Ada"))).await;
     assert_eq!(stream.next().await.unwrap()["result"]["content"][0]["text"], r#""Hello" "Ada"!"#);
-    // But not forever.
+    // The call does not wait forever.
     let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
     stream.next().await.unwrap();
     assert_eq!(stream.next().await.unwrap()["result"]["isError"], true);
