@@ -234,7 +234,7 @@ fn joined(cell: Cell) -> Result<Vec<Cell>> {
     let is_broken = matches!(cell, Cell::Broken(_));
     let Some(text) = cell.into_text() else { return Ok(Vec::new()) };
     let columns: Vec<Option<String>> = serde_json::from_str(&text).map_err(|error| {
-        let message = format!("a row of methods cannot be read: {error}");
+        let message = format!("failed to read a row of methods: {error}");
         DatabaseError::new(DatabaseErrorKind::Other, message)
     })?;
     let cells = columns.into_iter().map(|text| match text {
@@ -446,14 +446,14 @@ pub enum GrantHolder {
     Role(i64),
 }
 
-/// The configuration may contain secrets.
+/// Omits the configuration, which may contain secrets.
 impl std::fmt::Debug for UpstreamRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamRow").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Consistent rows of a catalog.
+/// Rows of a catalog, read at one point in time.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each field is the table of the same name")]
 pub struct CatalogRows {
@@ -488,7 +488,7 @@ impl std::fmt::Debug for KeyRow {
     }
 }
 
-/// The message may be confidential.
+/// Omits the message, which may be confidential.
 impl std::fmt::Debug for MessageRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MessageRow").field("number", &self.number).finish_non_exhaustive()

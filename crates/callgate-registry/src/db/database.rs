@@ -110,7 +110,7 @@ impl Cell {
     }
 }
 
-/// A row, whose columns are read in order.
+/// A row. Its columns are read in order.
 #[derive(Debug)]
 pub(crate) struct Row(std::vec::IntoIter<Cell>);
 
@@ -138,7 +138,7 @@ impl Row {
         self.cell().into_text()
     }
 
-    /// Returns the next column as text; null is empty.
+    /// Returns the next column as text. Null becomes the empty text.
     pub(crate) fn text(&mut self) -> String {
         self.optional_text().unwrap_or_default()
     }

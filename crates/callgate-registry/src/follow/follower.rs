@@ -58,9 +58,9 @@ pub(super) struct Follower {
     seen: ChangeCounters,
     /// The catalog that is being built.
     building: Option<CatalogBuild>,
-    /// Error of the last build, which is retried.
+    /// Error of the last build. The build is retried.
     catalog_failure: Option<BuildFailure>,
-    /// Task that stores tool names. Returns the catalog's change counter before and after.
+    /// Task that stores tool names. It returns the catalog's change counter before and after the write.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
     /// Task that reconnects. Reconnecting may take longer than a poll.
     connecting: Option<JoinHandle<()>>,
@@ -162,7 +162,7 @@ impl Follower {
         if self.failures > 0 {
             let pause = back_off(self.failures, MAX_BACKOFF);
             let left = self.tracker().grace_left();
-            // Logs the end of the grace period in time, even if the next poll succeeds.
+            // Wakes up at the end of the grace period to log it, even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.check_grace_period();
             return sleep(pause.saturating_sub(left)).await;
@@ -237,7 +237,7 @@ impl Follower {
                 return Err(error);
             }
         };
-        // Access is up to date. The rest may fail without affecting tokens.
+        // Access is up to date. If reading the rest fails, tokens are not affected.
         let shared = with_timeout(SHARED_STATE_TIMEOUT, self.replicas.follow(&now)).await;
         self.drive_catalog_build(now.catalog).await;
         shared
@@ -305,7 +305,7 @@ impl Follower {
                     self.remember(built.new_names);
                 }
                 Ok(Err(error)) => self.build_failed(building.change_counter, error_chain(error)),
-                // The task panicked. The previous catalog stays until something else changes.
+                // The task panicked. The previous catalog stays in use until the next change.
                 Err(error) => {
                     self.seen.catalog = building.change_counter;
                     let error = format!("failed to build the catalog: {error}");
@@ -330,7 +330,8 @@ impl Follower {
         self.catalog_failure = Some(BuildFailure { error, count, change_counter, retry_at });
     }
 
-    /// Stores tool names in a task. Meanwhile no catalog is built, since names increment the catalog's counter.
+    /// Stores tool names in a task. Meanwhile no catalog is built, because storing names increments the catalog's
+    /// counter.
     fn remember(&mut self, names: Vec<(i64, String)>) {
         if !names.is_empty() {
             let source = self.source.clone();

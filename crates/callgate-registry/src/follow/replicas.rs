@@ -69,7 +69,7 @@ impl Replicas {
         self.sessions.is_stale = true;
     }
 
-    /// Reads changes. If there are none, runs no query.
+    /// Reads changes. If the counters have not changed, runs no query.
     pub(super) async fn follow(&mut self, now: &ChangeCounters) -> Result<()> {
         self.follow_keys(now.keys, unix_time()).await?;
         self.follow_sessions(now.sessions).await?;

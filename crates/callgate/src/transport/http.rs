@@ -146,7 +146,7 @@ struct AppState {
     refused_bodies: Arc<Shares>,
     /// Limits the number of requests whose credentials are being looked up.
     lookups: Arc<Shares>,
-    /// Limits the number of OpenRPC documents that are built at once.
+    /// Limits the number of OpenRPC documents that are built at the same time.
     documents: Arc<Shares>,
 }
 

@@ -111,7 +111,7 @@ impl Database for MySqlServer {
             }
             Purpose::Migrate => (format!("{longer}; {writing}"), reset),
         };
-        // Closing the connection releases the migration lock.
+        // The connection is closed at the end of a migration, which releases the lock.
         let frame = TransactionSql { begin, end, is_kept: purpose != Purpose::Migrate };
         let mut transaction = self.pooled.begin(purpose, frame).await?;
         if purpose == Purpose::Migrate {
@@ -148,6 +148,6 @@ fn cell(row: &MySqlRow, index: usize, kind: &str) -> Result<Cell> {
     if matches!(kind, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY") {
         return Err(DatabaseError::unsupported_type(kind));
     }
-    // Text with a binary collation is reported as bytes.
+    // The driver reports text with a binary collation as bytes.
     Ok(Cell::from_bytes(row.try_get_unchecked(index)?))
 }

@@ -19,7 +19,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Starts to listen at the first call of [`Self::changed`].
+/// Listens for notifications. Starts with the first call of [`Self::changed`].
 pub(super) struct Listener {
     connect: PgConnectOptions,
     timeout: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Listener {
     listening: OnceLock<JoinSet<()>>,
 }
 
-/// The connect options contain the password.
+/// Omits the connect options, which contain the password.
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listener").field("timeout", &self.timeout).finish_non_exhaustive()

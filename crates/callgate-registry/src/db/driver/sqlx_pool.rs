@@ -28,7 +28,7 @@ const PING_TIMEOUT: Duration = Duration::from_millis(300);
 /// Idle timeout of transactions. It makes the database release the locks of a server that has disconnected.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Statements around a transaction.
+/// Statements that begin and end a transaction.
 #[derive(Debug)]
 pub(crate) struct TransactionSql {
     pub(crate) begin: String,
@@ -196,7 +196,7 @@ impl<D: SqlxDriver> Drop for ServerTransaction<D> {
     }
 }
 
-/// Fails if the server does not respond within its own limit and a grace period.
+/// Fails if the server does not respond within its own time limit plus a grace period.
 async fn limited<T>(
     limit: Duration,
     is_sound: &mut bool,

@@ -39,7 +39,7 @@ pub(super) struct MethodListCache {
     /// Placeholder for callers whose list is unknown. Hides all methods.
     unknown: Arc<VisibleMethods>,
     requests: Arc<Shares>,
-    /// Whether the last request of any caller failed; only changes are logged.
+    /// Whether the last request of any caller failed. Only changes of this value are logged.
     is_failing: AtomicBool,
     /// Incremented when the methods of a caller change.
     changes: watch::Sender<u64>,

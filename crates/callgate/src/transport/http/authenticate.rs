@@ -103,8 +103,8 @@ pub(super) async fn caller_at(
     caller.await
 }
 
-/// Returns the caller of a request. A [`Caller`] in the request's extensions takes precedence: a layer of the
-/// embedding program has authenticated it.
+/// Returns the caller of a request. If the request's extensions contain a [`Caller`], returns that one, because a layer
+/// of the embedding program has already authenticated the request.
 pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller, HttpError> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),

@@ -170,7 +170,7 @@ impl<T: Unpin> http_body::Body for KeepingBody<T> {
     }
 }
 
-/// A body of slices, with an exact length and without copying.
+/// A body that consists of slices. It has an exact length, and the slices are not copied.
 #[derive(Debug)]
 pub(super) struct Slices {
     waiting: VecDeque<Bytes>,

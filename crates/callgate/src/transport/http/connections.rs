@@ -79,7 +79,7 @@ pub(super) struct Activity {
 #[derive(Debug)]
 pub(super) struct Unsent(Arc<Activity>);
 
-/// A request in progress. It ends when this is dropped.
+/// A request in progress. The request ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct InProgress(Arc<Activity>);
 

@@ -58,7 +58,7 @@ fn config(url: &Url) -> Result<Config, UrlError> {
         }
     }
     if trusts_any && ca.is_some() {
-        return Err(wrong("trust_certificate", "that or `ca`, not both"));
+        return Err(wrong("trust_certificate", "either this parameter or `ca`, not both"));
     }
     if let Some(file) = ca {
         config.trust_cert_ca(file);
@@ -68,7 +68,7 @@ fn config(url: &Url) -> Result<Config, UrlError> {
     Ok(config)
 }
 
-/// The value may be a misplaced password, and is not shown.
+/// Returns the error for a parameter. Does not show the value, which may be a misplaced password.
 fn wrong(option: &str, expected: &str) -> UrlError {
     UrlError::Parameter { name: option.to_owned(), expected: expected.to_owned() }
 }
