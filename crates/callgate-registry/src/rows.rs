@@ -217,7 +217,7 @@ pub(crate) fn present(column: Option<&str>) -> Option<&str> {
     column.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Reads the id, and the columns in the order of [`MethodRow::column_names`], which may be one JSON array.
+/// Reads the id, and the columns in the order of [`MethodRow::column_names`]. The columns may be one JSON array.
 impl FromRow for MethodRow {
     fn from_row(mut row: Row) -> Result<Self> {
         let id = row.get()?;
@@ -229,7 +229,7 @@ impl FromRow for MethodRow {
     }
 }
 
-/// Splits columns that were read as one JSON array.
+/// Splits columns that were read together as one JSON array.
 fn joined(cell: Cell) -> Result<Vec<Cell>> {
     let is_broken = matches!(cell, Cell::Broken(_));
     let Some(text) = cell.into_text() else { return Ok(Vec::new()) };
@@ -245,7 +245,7 @@ fn joined(cell: Cell) -> Result<Vec<Cell>> {
     Ok(cells.collect())
 }
 
-/// Declares rows, whose columns are read in the order of their fields.
+/// Declares rows. Their columns are read in the order of the fields.
 macro_rules! rows {
     ($(
         $(#[$about:meta])*
@@ -360,13 +360,13 @@ rows! {
     /// A row of `callgate_upstreams`: a service that runs methods.
     #[derive(Clone, PartialEq, Eq)]
     pub struct UpstreamRow {
-        /// Name that methods refer to.
+        /// Name by which methods refer to the upstream.
         pub name: String,
         /// Configuration as JSON.
         pub config: String,
     }
 
-    /// Values that an import wrote, so that the next one detects manual changes.
+    /// Values that an import wrote. The next import compares them to detect manual changes.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ImportRow {
         /// Upstream of the method.
@@ -382,7 +382,7 @@ rows! {
     /// A row of `callgate_keys`.
     #[derive(Clone, PartialEq, Eq)]
     pub struct KeyRow {
-        /// Id; the newest key has the highest.
+        /// Id. The newest key has the highest id.
         pub id: i64,
         /// Secret in hexadecimal.
         pub secret: String,
@@ -392,7 +392,7 @@ rows! {
         pub active_from: i64,
     }
 
-    /// A row of `callgate_messages`: a client's message about a call that may run on another gateway.
+    /// A row of `callgate_messages`: a client's message about a call that may run on another server.
     #[derive(Clone, PartialEq, Eq)]
     pub struct MessageRow {
         /// Increasing number, assigned by the registry.

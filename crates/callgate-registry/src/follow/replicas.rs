@@ -1,4 +1,5 @@
-//! State that the servers of a registry share: keys, sessions, and messages of clients about calls on other servers.
+//! State that all servers with the same registry share: keys, sessions, and messages of clients about calls on other
+//! servers.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,10 +13,10 @@ use crate::hex::from_hex;
 use crate::rows::{ChangeCounters, KeyRow};
 use crate::store::{Result, Store};
 
-/// Number of session changes that are read again after an outage.
+/// Number of session changes that are read again after the registry was unavailable.
 const READ_AGAIN: i64 = 10_000;
 
-/// Reads changes of the shared state by other servers.
+/// Reads changes of the shared state that other servers made.
 #[derive(Debug)]
 pub(super) struct Replicas {
     store: Arc<dyn Store>,
@@ -58,12 +59,13 @@ impl Replicas {
         }
     }
 
-    /// Must be called once before serving. Skips messages, which are about earlier calls.
+    /// Skips messages about calls before this server started. Must be called once, before serving.
     pub(super) fn begin(&mut self, now: &ChangeCounters) {
         self.message = now.messages;
     }
 
-    /// Reads keys and the last session changes again next time, since numbers may be reused after a failover.
+    /// Makes the next call read keys and the last session changes again, because numbers may be reused after a
+    /// failover.
     pub(super) fn invalidate(&mut self) {
         self.keys.change_counter = None;
         self.sessions.is_stale = true;
@@ -76,7 +78,7 @@ impl Replicas {
         self.follow_messages(now.messages).await
     }
 
-    /// Reads the session keys if they changed, and selects the one that signs.
+    /// Reads the session keys if they have changed, and selects the key that signs.
     async fn follow_keys(&mut self, change_counter: i64, now: i64) -> Result<()> {
         let is_new = self.keys.change_counter != Some(change_counter);
         if is_new {
@@ -92,15 +94,15 @@ impl Replicas {
         Ok(())
     }
 
-    /// Reads session changes at least up to this number.
+    /// Reads session changes up to at least this number.
     async fn follow_sessions(&mut self, newest: i64) -> Result<()> {
         let sessions = &mut self.sessions;
         if newest < sessions.seen {
-            // A backup of the database was restored.
+            // The number is lower than before: a backup of the database was restored.
             (sessions.seen, sessions.reached) = (0, 0);
         }
         if std::mem::take(&mut sessions.is_stale) {
-            // Repeated outages do not go further back.
+            // If the registry becomes unavailable repeatedly, this does not go back further.
             sessions.seen = sessions.seen.min(sessions.reached.saturating_sub(READ_AGAIN).max(0));
         }
         while sessions.seen < newest {
@@ -114,8 +116,8 @@ impl Replicas {
         Ok(())
     }
 
-    /// Delivers messages at least up to this number. Messages that this server stored match none of its calls. No
-    /// message is read twice, since a cancellation could cancel a later call.
+    /// Delivers messages up to at least this number. Messages that this server itself stored match none of its calls.
+    /// No message is read twice, because a repeated cancellation could cancel a later call.
     async fn follow_messages(&mut self, newest: i64) -> Result<()> {
         // The number is lower if a backup of the database was restored.
         self.message = self.message.min(newest);

@@ -1,4 +1,4 @@
-//! Shares the state of MCP sessions, and messages of clients, between servers and restarts.
+//! Shares the state of MCP sessions and the messages of clients between servers, and keeps the state across restarts.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -18,8 +18,8 @@ use crate::store::{Result, Store};
 /// Time limit of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes session changes or messages while the registry is available, or fails. The number of concurrent writes is
-/// limited by [`Sessions`](callgate::mcp::Sessions).
+/// Writes session changes and messages while the registry is available. Fails if the registry is unavailable.
+/// [`Sessions`](callgate::mcp::Sessions) limits the number of concurrent writes.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
     pub(super) store: Arc<dyn Store>,
@@ -34,7 +34,7 @@ type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 impl SessionWriter {
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
-        // Before the first poll there is no failure.
+        // Before the first poll, it is unknown whether the registry is available.
         if self.tracker.age().is_some() && self.tracker.is_unavailable() {
             return Err(Unavailable.into());
         }

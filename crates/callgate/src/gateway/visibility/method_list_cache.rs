@@ -20,7 +20,7 @@ use crate::upstream::{CallerMethods, DEFAULT_CALL_TIMEOUT, Identity, ListError, 
 
 /// Maximum number of cached callers of a service.
 pub(super) const MAX_CALLERS: u64 = 10_000;
-/// Maximum number of concurrent requests to a service, which callers share; further requests wait.
+/// Maximum number of concurrent requests to a service. Callers share the limit, and further requests wait.
 pub(super) const MAX_REQUESTS: usize = 4;
 /// Minimum time between two requests for one caller after a failure or a denied call.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);

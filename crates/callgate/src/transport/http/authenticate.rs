@@ -85,8 +85,8 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
 
 const TOO_MANY_LOOKUPS: &str = "too many tokens from your address are being checked; try again";
 
-/// Returns the caller of a request from this address. Lookups of credentials that take time are limited, and shared
-/// among addresses, because the user is not known yet.
+/// Returns the caller of a request from this address. The number of credential lookups that take time is limited. The
+/// limit is shared among addresses, because the user is not known yet.
 pub(super) async fn caller_at(
     state: &SharedState,
     parts: &Parts,

@@ -136,7 +136,8 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
 }
 
-/// Keeps a value until the body of a response is sent completely, if it is long. A short one is sent at once.
+/// Keeps a value until a long body of a response has been sent completely. A short body is sent at once, so the value
+/// is dropped.
 pub(super) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, kept: T) -> Response {
     if response.body().size_hint().exact().is_some_and(|length| length <= MAX_SENT_AT_ONCE) {
         return response;
@@ -144,7 +145,7 @@ pub(super) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, kep
     response.map(|body| Body::new(KeepingBody { body, _kept: kept }))
 }
 
-/// A body with a value that is dropped with it.
+/// A body that keeps a value. Both are dropped together.
 struct KeepingBody<T> {
     body: Body,
     _kept: T,

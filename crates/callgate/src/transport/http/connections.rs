@@ -71,11 +71,11 @@ pub(super) struct Activity {
     waiting_since: AtomicU64,
     /// Whether a response is being sent. If so, `waiting_since` is the time at which sending began.
     is_sending: AtomicBool,
-    /// Whether a part of the response is not yet written to the stream.
+    /// Whether a part of the response has not been written to the stream yet.
     has_unsent: AtomicBool,
 }
 
-/// A response with a body. When this is dropped, all of it was passed to the connection.
+/// A response with a body. When this value is dropped, the whole body has been passed to the connection.
 #[derive(Debug)]
 pub(super) struct Unsent(Arc<Activity>);
 
@@ -220,7 +220,7 @@ impl Activity {
         InProgress(Arc::clone(self))
     }
 
-    /// Returns what a response keeps as long as its body is not complete.
+    /// Returns a value that a response keeps until its body is complete.
     pub(super) fn unsent(self: &Arc<Self>) -> Unsent {
         self.has_unsent.store(true, Ordering::Relaxed);
         Unsent(Arc::clone(self))
@@ -298,7 +298,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         if flushed.is_ready() && !self.activity.has_unsent.load(Ordering::Relaxed) {
-            // hyper flushes the stream when it has written its whole buffer, also before the end of a long body.
+            // hyper flushes the stream whenever it has written its whole buffer, even before the end of a long body.
             self.set_sending(false);
         }
         flushed

@@ -20,12 +20,13 @@ use super::{HttpService, body, sse};
 use crate::access::{Principal, Shares};
 
 /// Maximum time to receive the head of a request. It also applies after a response, so that idle connections do not use
-/// up the limit. HTTP/2 is not supported, only proxies offer it, because hyper's detection of the protocol has no
-/// timeout.
+/// up the limit. HTTP/2 is not supported, because hyper's detection of the protocol has no timeout. Clients can use
+/// HTTP/2 through a proxy.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of connections that are refused at once, shared among addresses; others are closed without a reply.
+/// Maximum number of connections that are refused at the same time, shared among addresses. Further connections are
+/// closed without a reply.
 const MAX_REFUSALS: usize = 64;
 /// Maximum time to receive the head of a request on a connection that is refused.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
