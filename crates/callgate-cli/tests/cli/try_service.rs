@@ -176,7 +176,7 @@ fn other_descriptions_are_not_tried_after_a_refusal() {
     insta::assert_snapshot!(told, @"
     callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 403: the configured credentials lack a permission or are wrong
     hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
-    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the configured credentials
+    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: the service does not accept the configured credentials
     hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
     ");
     assert!(

@@ -159,7 +159,7 @@ impl Check {
         match self {
             Self::NameForm => ToolName::parse((*name).to_owned()).is_none().then(|| {
                 format!(
-                    "the name `{name}` must have at most 64 letters, digits, `_` and `-`; change it"
+                    "the name `{name}` must consist of at most 64 letters, digits, `_` and `-`; change it"
                 )
             }),
             Self::NameStart => {
@@ -203,7 +203,7 @@ fn property_names(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let unportable: Vec<&str> =
         properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
-    let message_text = "must have at most 64 letters, digits, `_`, `.` and `-`; rename them";
+    let message_text = "must consist of at most 64 letters, digits, `_`, `.` and `-`; rename them";
     (!unportable.is_empty())
         .then(|| format!("parameters named {}: {message_text}", named(&unportable)))
 }

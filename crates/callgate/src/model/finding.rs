@@ -41,7 +41,7 @@ pub enum Finding {
     DefaultMismatch(String),
     /// Clients may reject the name of a nested property.
     #[error(
-        "the property name `{0}` must have at most 64 letters, digits, `_`, `.` and `-`, or some clients \
+        "the property name `{0}` must consist of at most 64 letters, digits, `_`, `.` and `-`, or some clients \
          refuse it"
     )]
     UnportableProperty(String),

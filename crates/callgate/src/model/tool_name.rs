@@ -82,7 +82,7 @@ impl FromStr for Prefix {
             Err(DefinitionError::value(
                 "prefix",
                 format_args!(
-                    "`{text}` must have at most {} letters, digits, `_` and `-`",
+                    "`{text}` must consist of at most {} letters, digits, `_` and `-`",
                     Self::MAX_LENGTH
                 ),
             ))

@@ -249,7 +249,7 @@ async fn a_rejected_credential_of_the_gateway_is_not_the_callers_fault() {
     let fake = start().await;
     let wrong = drupal(&fake).header("Authorization", "Bearer wrong-bearer").unwrap();
     insta::assert_snapshot!(faces(&build(wrong), "ada", "probe.whoami").await);
-    assert!(log.text().contains("it does not accept the configured credentials"));
+    assert!(log.text().contains("the service does not accept the configured credentials"));
     // Without a configured credential, there is no user to log in as.
     let nobody = faces(&build(drupal(&fake)), "ada", "probe.whoami").await;
     insta::assert_snapshot!(nobody);

@@ -105,34 +105,34 @@ impl AuthRejection {
         let (log, what, advice) = match (self.status, &self.sent) {
             (StatusCode::FORBIDDEN, sent) => return forbidden(sent),
             _ if matches!(self.scheme, Scheme::Digest) => (
-                "it needs a login with HTTP Digest, which is not supported; turn that login off, or use a proxy \
+                "the service needs a login with HTTP Digest, which is not supported; turn that login off, or use a proxy \
                  that logs in"
                     .to_owned(),
                 "needs a login with HTTP Digest, which Callgate does not support",
                 ". Nothing was run; an administrator has to turn that login off.",
             ),
             (_, NotConfigured) => (
-                format!("it needs a credential, and none is configured; set {}", self.keys()),
+                format!("the service needs a credential, and none is configured; set {}", self.keys()),
                 "needs a login, and none is configured for it",
                 ". Nothing was run; an administrator has to set one.",
             ),
             (_, Shared) => (
-                "it does not accept the configured credentials".to_owned(),
+                "the service does not accept the configured credentials".to_owned(),
                 "does not accept Callgate's credentials",
                 ". An administrator has to correct them.",
             ),
             (_, OfCaller(user)) => (
-                format!("it does not accept the credential of `{user}`"),
+                format!("the service does not accept the credential of `{user}`"),
                 "does not accept your credential",
                 ": it may have expired or been revoked. An administrator has to set a new one.",
             ),
             (_, Nobodys { is_known: false }) => (
-                "it needs a credential, and none was sent".to_owned(),
+                "the service needs a credential, and none was sent".to_owned(),
                 "needs a login, and you are anonymous",
                 ". Connect with a token.",
             ),
             (_, Nobodys { is_known: true }) => (
-                "it needs a credential, and none was sent".to_owned(),
+                "the service needs a credential, and none was sent".to_owned(),
                 "needs a login, and no credential is stored for you",
                 ". An administrator has to set one.",
             ),
@@ -153,7 +153,7 @@ fn forbidden(sent: &SentCredential) -> (String, String) {
             "does not allow this: you lack a permission, or your credential is wrong",
         ),
         SentCredential::None { .. } | SentCredential::NotConfigured => (
-            "it needs a permission, and no credential was sent".to_owned(),
+            "the service needs a permission, and no credential was sent".to_owned(),
             "does not allow this without a credential, or to anonymous users",
         ),
     };
