@@ -227,7 +227,7 @@ impl Item<'_> {
                     let #variable: #ty = __arguments.or_default(#name, || #default)?;
                 );
             }
-            let read = if signature::optional(ty).is_some() { "optional" } else { "required" };
+            let read = if signature::is_optional(ty) { "optional" } else { "required" };
             let read = Ident::new(read, ty.span());
             quote_spanned!(ty.span()=> let #variable: #ty = __arguments.#read(#name)?;)
         });

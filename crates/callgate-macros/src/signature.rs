@@ -246,7 +246,8 @@ pub(crate) fn reject_names_of_impl(
     }
 }
 
-fn find_ident(tokens: TokenStream, matches: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
+/// Returns the first identifier that matches, also in groups.
+pub(crate) fn find_ident(tokens: TokenStream, matches: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) => matches(&ident).then_some(ident),
         TokenTree::Group(group) => find_ident(group.stream(), matches),
@@ -254,13 +255,7 @@ fn find_ident(tokens: TokenStream, matches: &dyn Fn(&Ident) -> bool) -> Option<I
     })
 }
 
-/// Returns `T` of `Option<T>`.
-pub(crate) fn optional(ty: &Type) -> Option<&Type> {
-    let Type::Path(TypePath { path, .. }) = ty else { return None };
-    let segment = path.segments.last().filter(|segment| segment.ident == "Option")?;
-    let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
-    match arguments.args.first()? {
-        syn::GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    }
+/// Returns `true` for `Option<T>`.
+pub(crate) fn is_optional(ty: &Type) -> bool {
+    last_segment(ty).is_some_and(|name| name == "Option")
 }

@@ -1,12 +1,13 @@
 //! `#[method]`
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{ToTokens as _, format_ident, quote};
+use syn::Ident;
 
 use super::{Item, default_value, json_name};
 use crate::attribute::Annotation;
 use crate::errors::Errors;
-use crate::signature::{Argument, Signature};
+use crate::signature::{Argument, Signature, find_ident};
 
 /// Returns an expression of type `MethodFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
@@ -37,15 +38,8 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
 /// Returns `true` if an argument has serde aliases. The schema of the argument does not declare aliases.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
-    attributes.any(|attribute| has_word(attribute.to_token_stream(), "alias"))
-}
-
-fn has_word(tokens: TokenStream, word: &str) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => has_word(group.stream(), word),
-        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
-    })
+    let is_alias = |word: &Ident| word == "alias";
+    attributes.any(|attribute| find_ident(attribute.to_token_stream(), &is_alias).is_some())
 }
 
 /// Returns a type with the arguments as fields, for serde and schemars.
@@ -77,7 +71,7 @@ fn arguments(signature: &Signature) -> TokenStream {
     }
 }
 
-fn default_name(argument: &Argument) -> syn::Ident {
+fn default_name(argument: &Argument) -> Ident {
     format_ident!("__default_{}", json_name(&argument.name))
 }
 

@@ -7,7 +7,7 @@ use quote::quote;
 
 use super::{Item, json_name};
 use crate::errors::Errors;
-use crate::signature::optional;
+use crate::signature::is_optional;
 
 /// Returns an expression of type `ResourceFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
@@ -37,7 +37,7 @@ pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
             let message = format!("the URI has no variable `{{{name}}}` for this argument");
             errors.push(&argument.name, message);
         }
-        if argument.default.is_some() || optional(&argument.ty).is_some() {
+        if argument.default.is_some() || is_optional(&argument.ty) {
             errors.push(&argument.name, "a URI variable always has a value: write a type without `Option` and without a default");
         }
     }
