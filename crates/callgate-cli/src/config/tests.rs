@@ -23,8 +23,10 @@ pub(crate) fn check_reference(name: &str, text: &str) {
 #[test]
 fn the_reference_of_the_configuration_is_up_to_date() {
     let mut text = String::from(
-        "# Configuration\n\nGenerated from the program; do not edit. A key can be set by a flag, by an \
-         environment variable, or in `callgate.toml` (or the file of `--config` or `CALLGATE_CONFIG`). A flag takes \
+        "# Configuration\n\nGenerated from the program; do not edit. Each key of the first table can be set in two places: in \
+         the environment variable that the table names, or in the file. The file is `callgate.toml` in the working directory, \
+         or the file that `--config` or `CALLGATE_CONFIG` names. Some keys have an option of a command too, such as `--listen` \
+         for `listen`; [command-line.md](command-line.md) lists the options. If a key is set several times, the option takes \
          precedence over the variable, and the variable over the file. An unknown key is an error.\n\n\
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
@@ -33,16 +35,19 @@ fn the_reference_of_the_configuration_is_up_to_date() {
         writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
     }
     text.push_str(
-        "\n## `[upstreams.NAME]`\n\nEach service that runs methods has such a table in the file, or a row of \
-         the registry with the same keys; see [upstreams.md](../guide/upstreams.md). Secrets can be in environment variables or files: \
-         write `{ env = \"NAME\" }` or `{ file = \"PATH\" }`, with `prefix = \"…\"` for text before the value. This works for `url`, \
-         `basic_user`, `basic_password`, and for the values of `headers`, `members`, `first_params` and `login.params`.\n\n\
+        "\n## `[upstreams.NAME]`\n\nA table of this form in the file, or a row of the registry with the same keys, defines a \
+         service that runs methods ([upstreams.md](../guide/upstreams.md)). These keys have no variables. But a value can be \
+         read from an environment variable or from a file: `{ env = \"NAME\" }` or `{ file = \"PATH\" }`. If \
+         `prefix = \"…\"` is added, its text is put before the value. Use this form for secrets. It is accepted for:\n\n\
+         - `url`, `basic_user` and `basic_password`;\n\
+         - the values of `headers`, `members`, `first_params` and `login.params`;\n\
+         - `token_url`, `client_id`, `client_secret` and `refresh_token` of `oauth`.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&UPSTREAM_KEYS, &mut text);
     text.push_str(
-        "\n## `[imports.NAME]`\n\nEach import that `callgate serve` repeats has such a table. It can only be \
-         in the file; see [import.md](../guide/import.md#sources-that-change).\n\n\
+        "\n## `[imports.NAME]`\n\nA table of this form defines an import that `callgate serve` repeats. These keys can be set \
+         only in the file. See [import.md](../guide/import.md#sources-that-change).\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&IMPORT_KEYS, &mut text);
