@@ -61,9 +61,12 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Updates a method and, if given, its required sections. Fails if this would change another method's sections.
+    /// Updates the columns of a method that differ between `before` and `row` and, if given, its required sections.
+    /// Others may have changed the other columns since `before` was read. Fails if that changes another method's
+    /// sections.
     pub async fn update_method(
         &self,
+        before: &MethodRow,
         row: &MethodRow,
         needs: Option<&[(String, Mask)]>,
     ) -> Result<()> {
@@ -72,10 +75,16 @@ impl SqlStore {
         }
         self.ensure_needed(needs.unwrap_or_default()).await?;
         let mut work = self.begin(Purpose::Write).await?;
-        if let Some(needs) = needs {
-            work.check_own_actions(row, needs).await?;
+        let mut current = work.method_by_number(row).await?;
+        for column in MethodRow::COLUMNS {
+            if column.get(row) != column.get(before) {
+                column.get_mut(&mut current).clone_from(column.get(row));
+            }
         }
-        work.rewrite_method(row, needs).await?;
+        if let Some(needs) = needs {
+            work.check_own_actions(&current, needs).await?;
+        }
+        work.rewrite_method(&current, needs).await?;
         work.commit().await
     }
 
@@ -188,15 +197,26 @@ impl SqlStore {
         Ok(gone > 0)
     }
 
-    /// Adds or replaces an upstream.
-    pub async fn set_upstream(&self, row: &UpstreamRow) -> Result<()> {
-        self.put(&Upsert {
+    /// Adds or replaces an upstream. Fails if it is no longer `before`.
+    pub async fn set_upstream(
+        &self,
+        before: Option<&UpstreamRow>,
+        row: &UpstreamRow,
+    ) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let look = "SELECT {text config} FROM callgate_upstreams WHERE name = ?";
+        let current = work.row(look, &[(&row.name).into()]).await?.map(|mut row| row.text());
+        if current.as_ref() != before.map(|before| &before.config) {
+            return Err(StoreError::Conflict);
+        }
+        work.upsert(&Upsert {
             table: "callgate_upstreams",
             keys: &[("name", (&row.name).into())],
             columns: &[("config", Value::Json(Some(&row.config)).into())],
             once: &[],
         })
-        .await
+        .await?;
+        work.commit().await
     }
 
     /// Deletes an upstream and users' credentials for it. Keeps the credentials if `keep_credentials` is set. Returns

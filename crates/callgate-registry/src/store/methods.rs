@@ -112,7 +112,7 @@ impl StoreTransaction<'_> {
         }
     }
 
-    async fn method_by_number(&mut self, row: &MethodRow) -> Result<MethodRow> {
+    pub(super) async fn method_by_number(&mut self, row: &MethodRow) -> Result<MethodRow> {
         let template = format!("{} WHERE id = ?", methods(self.dialect()));
         match self.row(&template, &[row.id.into()]).await? {
             Some(found) => Ok(MethodRow::from_row(found)?),

@@ -53,6 +53,7 @@ macro_rules! contract {
                 a_method_is_added_changed_and_removed_with_its_actions,
                 what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes,
                 methods_of_one_function_do_not_weaken_each_other,
+                what_another_administrator_changed_meanwhile_is_not_lost,
                 names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing,
                 grants_of_users_and_roles_become_access,
                 tokens_are_found_until_they_end_or_are_revoked,

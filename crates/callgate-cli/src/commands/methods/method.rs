@@ -111,7 +111,7 @@ async fn set(
     if row.upstream_name() != LOCAL {
         check_row(&row)?;
     }
-    store.update_method(&row, needs).await?;
+    store.update_method(&before, &row, needs).await?;
     printer::message(format_args!("changed method `{id}`"));
     print_findings(config, store, id).await
 }

@@ -23,15 +23,16 @@ pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()>
     match command {
         UpstreamCommand::Set { name, values, basic, json } => {
             check_name("upstream", &name)?;
-            let mut keys = if json || values == ["-"] {
-                read_json()?
-            } else {
-                changed(&store, &name, &values).await?
+            let whole = if json || values == ["-"] { Some(read_json()?) } else { None };
+            let before = find(&store, &name).await?;
+            let mut keys = match whole {
+                Some(keys) => keys,
+                None => changed(&name, before.as_ref(), &values)?,
             };
             for (key, value) in basic.keys().into_iter().flatten() {
                 keys.insert(key.to_owned(), value);
             }
-            set(config, &store, &name, keys).await?;
+            set(config, &store, (&name, before), keys).await?;
             let mut given = Map::new();
             if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
             {
@@ -65,18 +66,19 @@ fn is_in_file(config: &Config, name: &str) -> bool {
     config.upstreams.names().any(|known| known == name)
 }
 
+/// Replaces the keys of an upstream, whose row is `before` unless another program changes it meanwhile.
 async fn set(
     config: &Config,
     store: &Arc<SqlStore>,
-    name: &str,
+    (name, before): (&str, Option<UpstreamRow>),
     keys: Map<String, Value>,
 ) -> Result<()> {
-    let before = find(store, name).await?.and_then(|row| keys_of_row(&row).ok());
-    let before = before.as_ref().and_then(|keys| keys.get("url"));
-    let is_moved = is_elsewhere(before, keys.get("url"));
+    let old_keys = before.as_ref().and_then(|row| keys_of_row(row).ok());
+    let old_url = old_keys.as_ref().and_then(|keys| keys.get("url"));
+    let is_moved = is_elsewhere(old_url, keys.get("url"));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
     config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
-    store.set_upstream(&row).await?;
+    store.set_upstream(before.as_ref(), &row).await?;
     printer::message(format_args!("set upstream `{name}`"));
     if is_in_file(config, name) {
         printer::message(format_args!(
@@ -102,8 +104,8 @@ pub(super) async fn add_keys(
     keys: &UpstreamKeys,
     dry_run: bool,
 ) -> Result<()> {
-    let Some(row) = find(store, name).await? else { return Ok(()) };
-    let mut all = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    let Some(before) = find(store, name).await? else { return Ok(()) };
+    let mut all = keys_of_row(&before).with_context(|| format!("upstream `{name}`"))?;
     let new: Vec<_> = keys.iter().filter(|(key, _)| !all.contains_key(*key)).cloned().collect();
     if new.is_empty() {
         return Ok(());
@@ -119,7 +121,7 @@ pub(super) async fn add_keys(
     } else if dry_run {
         printer::message(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
     } else {
-        store.set_upstream(&row).await?;
+        store.set_upstream(Some(&before), &row).await?;
         printer::message(format_args!("set upstream `{name}`: {}", shown.join(", ")));
     }
     Ok(())
@@ -186,13 +188,9 @@ fn read_json() -> Result<Map<String, Value>> {
 }
 
 /// Returns the keys of the row with `values` applied.
-async fn changed(
-    store: &Arc<SqlStore>,
-    name: &str,
-    values: &[String],
-) -> Result<Map<String, Value>> {
-    let mut keys = match find(store, name).await? {
-        Some(row) => keys_of_row(&row).map_err(|error| {
+fn changed(name: &str, row: Option<&UpstreamRow>, values: &[String]) -> Result<Map<String, Value>> {
+    let mut keys = match row {
+        Some(row) => keys_of_row(row).map_err(|error| {
             hinted(
                 format!("upstream `{name}`: {error}"),
                 "replace all keys with `callgate upstream set NAME -`",

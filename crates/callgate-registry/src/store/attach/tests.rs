@@ -50,6 +50,10 @@ impl Place {
         self.store.methods_with_id(id).await.unwrap().remove(0)
     }
 
+    async fn update(&self, row: &MethodRow) -> Result<()> {
+        self.store.update_method(&self.method(&row.rpc_method).await, row, None).await
+    }
+
     async fn numbers(&self) -> (i64, i64, i64) {
         self.store.look().await.unwrap();
         let now = self.store.change_counters().await.unwrap();
@@ -103,7 +107,7 @@ async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_res
     let place = Place::new(Overlay::default()).await;
     let mut row = place.method("getUserInfo").await;
     row.title = some("Look up");
-    place.store.update_method(&row, None).await.unwrap();
+    place.update(&row).await.unwrap();
     let own = place.store.own().methods_with_id("getUserInfo").await.unwrap().remove(0);
     assert_eq!(
         (own.title, own.description, own.params, own.plugin),
@@ -114,7 +118,7 @@ async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_res
     // If the overlay sets parameters, it sets all of them.
     let mut row = place.method("deleteUser").await;
     (row.params, row.params_types) = (some(r#"["string $login"]"#), None);
-    place.store.update_method(&row, None).await.unwrap();
+    place.update(&row).await.unwrap();
     let row = place.method("deleteUser").await;
     assert_eq!((row.params, row.params_types), (some(r#"["string $login"]"#), None));
 }
@@ -126,7 +130,7 @@ async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given(
     let types = some(r#"["int","bool"]"#);
     let mut row = place.method("getUserInfo").await;
     row.params_types.clone_from(&types);
-    place.store.update_method(&row, None).await.unwrap();
+    place.update(&row).await.unwrap();
     let own = place.store.own().methods_with_id("getUserInfo").await.unwrap().remove(0);
     assert_eq!((&own.params_types, &own.params), (&types, &None));
     let row = place.method("getUserInfo").await;
@@ -136,7 +140,7 @@ async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given(
     let mut row = place.method("deleteUser").await;
     let types = row.params_types.clone();
     row.params = some(r#"["int $idOther"]"#);
-    place.store.update_method(&row, None).await.unwrap();
+    place.update(&row).await.unwrap();
     let row = place.method("deleteUser").await;
     assert_eq!((row.params, row.params_types), (some(r#"["int $idOther"]"#), types));
 }
@@ -147,13 +151,13 @@ async fn what_festi_says_cannot_be_emptied_here_and_what_we_say_can() {
     let emptied = async |column: fn(&mut MethodRow) -> &mut Option<String>| {
         let mut row = place.method("getUserInfo").await;
         *column(&mut row) = some(" ");
-        place.store.update_method(&row, None).await
+        place.update(&row).await
     };
     let error = emptied(|row| &mut row.description).await.unwrap_err().to_string();
     assert!(error.starts_with("the `description` of `getUserInfo` is in Festi's"), "{error}");
     let mut row = place.method("getUserInfo").await;
     row.title = some("Look up");
-    place.store.update_method(&row, None).await.unwrap();
+    place.update(&row).await.unwrap();
     emptied(|row| &mut row.title).await.unwrap();
 }
 

@@ -32,11 +32,12 @@ pub(crate) async fn a_method_is_added_changed_and_removed_with_its_actions(regis
     assert_eq!(MethodRow { id: 0, ..read.clone() }, full);
     let rows = store.catalog_rows().await.unwrap();
     assert_eq!((rows.actions[0].plugin.as_str(), rows.actions[0].mask.as_str()), ("php", "4"));
-    let changed = MethodRow { title: None, ..read };
-    store.update_method(&changed, Some(&[])).await.unwrap();
+    let changed = MethodRow { title: None, ..read.clone() };
+    store.update_method(&read, &changed, Some(&[])).await.unwrap();
     let rows = store.catalog_rows().await.unwrap();
     assert_eq!((rows.methods[0].title.as_deref(), rows.actions.len()), (None, 0));
-    store.update_method(&changed, Some(&[("content".to_owned(), Mask::Read)])).await.unwrap();
+    let needs = [("content".to_owned(), Mask::Read)];
+    store.update_method(&changed, &changed, Some(&needs)).await.unwrap();
     store.remove_method("a.b").await.unwrap();
     let rows = store.catalog_rows().await.unwrap();
     assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action stays for a namesake");
@@ -50,8 +51,8 @@ pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_names
     let needs = [("secret".to_owned(), Mask::Execute)];
     store.add_method(&row("x"), &needs).await.unwrap();
     let x = store.methods_with_id("x").await.unwrap().remove(0);
-    let moved = MethodRow { upstream: Some("legacy".to_owned()), ..x };
-    store.update_method(&moved, None).await.unwrap();
+    let moved = MethodRow { upstream: Some("legacy".to_owned()), ..x.clone() };
+    store.update_method(&x, &moved, None).await.unwrap();
     let keys = async || {
         let rows = store.catalog_rows().await.unwrap();
         rows.actions.into_iter().map(|action| (action.plugin, action.method)).collect::<Vec<_>>()
@@ -111,10 +112,31 @@ pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: R
     assert_eq!(masks().await, "4");
     // If a method moves to the function of another one, the higher of the two masks applies.
     let b = store.methods_with_id("b").await.unwrap().remove(0);
-    store.update_method(&MethodRow { id: b.id, ..of("b", "K") }, None).await.unwrap();
+    store.update_method(&b, &MethodRow { id: b.id, ..of("b", "K") }, None).await.unwrap();
     assert_eq!(masks().await, "6");
     import(vec![write("d", Mask::Execute), write("e", Mask::Read)]).await;
     assert_eq!(masks().await, "6");
+}
+
+pub(crate) async fn what_another_administrator_changed_meanwhile_is_not_lost(registry: Registry) {
+    let store = &registry.store;
+    store.add_method(&row("m"), &[]).await.unwrap();
+    let read = store.methods_with_id("m").await.unwrap().remove(0);
+    let titled = MethodRow { title: Some("Title".to_owned()), ..read.clone() };
+    let described = MethodRow { description: Some("Words.".to_owned()), ..read.clone() };
+    store.update_method(&read, &titled, None).await.unwrap();
+    store.update_method(&read, &described, None).await.unwrap();
+    let now = store.methods_with_id("m").await.unwrap().remove(0);
+    assert_eq!((now.title, now.description), (titled.title, described.description));
+    let upstream = |config: &str| UpstreamRow { name: "u".to_owned(), config: config.to_owned() };
+    let [read, one, other] = ["{}", r#"{"a":1}"#, r#"{"b":2}"#].map(upstream);
+    store.set_upstream(None, &read).await.unwrap();
+    store.set_upstream(Some(&read), &one).await.unwrap();
+    for before in [Some(&read), None] {
+        let refused = store.set_upstream(before, &other).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Conflict), "{refused:?}");
+    }
+    assert_eq!(store.upstreams().await.unwrap(), [one]);
 }
 
 pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing(
@@ -129,7 +151,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
         store.add_method(&row("m"), &[]).await.unwrap_err(),
         store.add_method(&row("n"), &[("gone".to_owned(), Mask::Read)]).await.unwrap_err(),
         store.remove_method("n").await.map(|_| ()).unwrap_err(),
-        store.update_method(&row("n"), None).await.unwrap_err(),
+        store.update_method(&row("n"), &row("n"), None).await.unwrap_err(),
         store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
         store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
         store.grant(GrantHolder::User(1), "gone", Mask::Read).await.unwrap_err(),
@@ -246,7 +268,7 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
     store.remove_credential(ada, "shop").await.unwrap();
     assert_eq!(raised("no credential").await.1, access);
     let shop = UpstreamRow { name: "shop".to_owned(), config: "{}".to_owned() };
-    store.set_upstream(&shop).await.unwrap();
+    store.set_upstream(None, &shop).await.unwrap();
     assert_eq!(raised("upstream").await.1, catalog);
     store.remove_upstream("shop", false).await.unwrap();
     assert_eq!(raised("no upstream").await.1, catalog);
@@ -472,8 +494,9 @@ pub(crate) async fn an_upstream_is_written_read_and_removed_by_its_name(registry
     let row =
         |name: &str, config: &str| UpstreamRow { name: name.to_owned(), config: config.to_owned() };
     let shop = row("shop", r#"{"url":"http://localhost/s3cret"}"#);
-    for row in [&row("shop", "{}"), &shop, &row("node", "[]")] {
-        store.set_upstream(row).await.unwrap();
+    let first = row("shop", "{}");
+    for (before, row) in [(None, &first), (Some(&first), &shop), (None, &row("node", "[]"))] {
+        store.set_upstream(before, row).await.unwrap();
     }
     let all = [row("node", "[]"), shop];
     assert_eq!(store.upstreams().await.unwrap(), all);

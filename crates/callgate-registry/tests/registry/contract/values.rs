@@ -144,7 +144,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     assert_eq!(store.settings().await.unwrap()[0].value, AWKWARD);
     let config = format!(r#"{{"url": "http://localhost/{}"}}"#, "a".repeat(scale.letters));
     let upstream = UpstreamRow { name: name.clone(), config };
-    store.set_upstream(&upstream).await.unwrap();
+    store.set_upstream(None, &upstream).await.unwrap();
     assert_eq!(store.upstreams().await.unwrap(), [upstream]);
     let note = ImportRow {
         upstream: name.clone(),
