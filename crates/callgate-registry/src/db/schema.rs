@@ -27,6 +27,18 @@ const fn kind(stored: Option<Stored>, name: PerDialect) -> Kind {
     Kind { stored, name, check: [""; 4] }
 }
 
+/// Text that is compared bytewise, with its maximum length and that of SQL Server.
+macro_rules! bytewise {
+    ($length:literal, $sql_server:literal) => {
+        [
+            "TEXT",
+            concat!("VARCHAR(", $length, ") COLLATE \"C\""),
+            concat!("VARCHAR(", $length, ")"),
+            concat!("NVARCHAR(", $sql_server, ") COLLATE Latin1_General_100_BIN2"),
+        ]
+    };
+}
+
 const ID: Kind = kind(
     Some(Stored::Int),
     [
@@ -41,45 +53,16 @@ const MASK: Kind = kind(Some(Stored::Small), ["INTEGER", "INTEGER", "INTEGER", "
 const FLAG: Kind = kind(Some(Stored::Flag), ["INTEGER", "BOOLEAN", "BOOLEAN", "BIT"]);
 const TIME: Kind = kind(Some(Stored::Time), ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
 /// 255 characters. SQL Server counts UTF-16 units, and limits the size of index keys.
-const NAME: Kind = kind(
-    Some(Stored::Text(Width::Name)),
-    [
-        "TEXT",
-        "VARCHAR(255) COLLATE \"C\"",
-        "VARCHAR(255)",
-        "NVARCHAR(420) COLLATE Latin1_General_100_BIN2",
-    ],
-);
-/// Generated lower-case column. Other databases can index an expression. SQL Server could too, but would then refuse
+const NAME: Kind = kind(Some(Stored::Text(Width::Name)), bytewise!(255, 420));
+/// Generated lower-case column. The other databases can index an expression, but SQL Server would then refuse
 /// writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 const PLUGIN_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 const METHOD_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(method)) VIRTUAL", ""]);
-const NONCE: Kind = kind(
-    Some(Stored::Text(Width::Nonce)),
-    [
-        "TEXT",
-        "VARCHAR(64) COLLATE \"C\"",
-        "VARCHAR(64)",
-        "NVARCHAR(255) COLLATE Latin1_General_100_BIN2",
-    ],
-);
-const COUNTER: Kind = kind(
-    Some(Stored::Text(Width::Name)),
-    [
-        "TEXT",
-        "VARCHAR(40) COLLATE \"C\"",
-        "VARCHAR(40)",
-        "NVARCHAR(20) COLLATE Latin1_General_100_BIN2",
-    ],
-);
+const NONCE: Kind = kind(Some(Stored::Text(Width::Nonce)), bytewise!(64, 255));
+const COUNTER: Kind = kind(Some(Stored::Text(Width::Name)), bytewise!(40, 20));
 const DIGEST: Kind = Kind {
     stored: Some(Stored::Text(Width::Digest)),
-    name: [
-        "TEXT",
-        "VARCHAR(64) COLLATE \"C\"",
-        "VARCHAR(64)",
-        "NVARCHAR(64) COLLATE Latin1_General_100_BIN2",
-    ],
+    name: bytewise!(64, 64),
     check: ["", "length({}) = 64", "CHAR_LENGTH({}) = 64", "LEN({}) = 64"],
 };
 const CAPTION: Kind =
