@@ -30,15 +30,9 @@ pub(crate) struct RowUpstreams {
 
 #[derive(Debug, Default)]
 struct CurrentUpstreams {
-    built: HashMap<Arc<str>, BuiltUpstream>,
+    /// By name, with their rows.
+    built: HashMap<Arc<str>, (UpstreamRow, Arc<dyn Upstream>)>,
     problems: BTreeSet<String>,
-}
-
-/// An upstream and its row.
-#[derive(Debug)]
-struct BuiltUpstream {
-    row: UpstreamRow,
-    upstream: Arc<dyn Upstream>,
 }
 
 impl RowUpstreams {
@@ -65,17 +59,14 @@ impl RowUpstreams {
                 ));
                 continue;
             }
-            let same = current.built.remove(&name).filter(|built| built.row == *row);
-            let built = match same {
-                Some(built) => Ok(built),
-                None => {
-                    self.build(row).map(|upstream| BuiltUpstream { row: row.clone(), upstream })
-                }
+            let built = match current.built.remove(&name) {
+                Some((before, upstream)) if before == *row => Ok(upstream),
+                _ => self.build(row),
             };
             match built {
-                Ok(built) => {
-                    served.insert(Arc::clone(&name), Arc::clone(&built.upstream));
-                    now.built.insert(name, built);
+                Ok(upstream) => {
+                    served.insert(Arc::clone(&name), Arc::clone(&upstream));
+                    now.built.insert(name, (row.clone(), upstream));
                 }
                 Err(reason) => {
                     now.problems.insert(format!("upstream `{name}` is quarantined: {reason}"));
