@@ -147,19 +147,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
     /// Reads the session changes with a greater number, in order and up to a limit.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
-    /// Waits until the database notifies this program of a change. Never returns if the database sends no
-    /// notifications.
-    async fn changed(&self) {
-        std::future::pending::<()>().await;
-    }
-    /// Returns the number of statements so far, or 0 if they are not counted.
-    fn statements(&self) -> u64 {
-        0
-    }
-    /// Returns the age of the counters. It is zero unless the counters are polled in the background.
-    fn age(&self) -> Duration {
-        Duration::ZERO
-    }
+    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
+    async fn changed(&self);
+    /// Returns the number of statements so far.
+    fn statements(&self) -> u64;
+    /// Returns the age of the counters; zero unless they are polled in the background.
+    fn age(&self) -> Duration;
 
     /// Adds missing sections.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;

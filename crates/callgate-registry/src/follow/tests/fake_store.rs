@@ -144,6 +144,9 @@ impl Store for FakeStore {
         sleep(self.set(|rows| rows.tokens_take)).await;
         found
     }
+    fn statements(&self) -> u64 {
+        0
+    }
     fn age(&self) -> Duration {
         self.set(|rows| rows.counters_of.map(|then| then.elapsed()).unwrap_or_default())
     }
