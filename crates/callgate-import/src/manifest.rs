@@ -5,12 +5,11 @@ use std::fmt;
 
 use anyhow::Context as _;
 use callgate::Mask;
-use callgate::model::ParamStyle;
 use callgate_registry::{DEFAULT_UPSTREAM, GUESSED, MethodRow, Overlay, TypeRow};
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::hint::hinted;
 use crate::source::{Proposal, RequiredMask, Source};
@@ -149,6 +148,9 @@ pub(crate) enum ParamsBy {
     PositionNull,
 }
 
+/// Name of [`ManifestSafety::Unknown`]. The column is empty then.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// Whether calls change anything.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -163,32 +165,6 @@ pub(crate) enum ManifestSafety {
     GuessedDestructive,
     /// Not known and not guessed: shown as destructive.
     Unknown,
-}
-
-impl ManifestSafety {
-    const ALL: [Self; 5] = [
-        Self::ReadOnly,
-        Self::Destructive,
-        Self::GuessedReadOnly,
-        Self::GuessedDestructive,
-        Self::Unknown,
-    ];
-
-    /// Returns the value in the registry's column.
-    fn column(self) -> Option<&'static str> {
-        match self {
-            Self::ReadOnly => Some("read_only"),
-            Self::Destructive => Some("destructive"),
-            Self::GuessedReadOnly => Some("guessed_read_only"),
-            Self::GuessedDestructive => Some("guessed_destructive"),
-            Self::Unknown => None,
-        }
-    }
-
-    /// Parses a value of the registry's column.
-    pub(crate) fn of_column(column: Option<&str>) -> Option<Self> {
-        Self::ALL.into_iter().find(|safety| safety.column() == column)
-    }
 }
 
 /// Mask that callers need on a section.
@@ -315,12 +291,6 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         (_, Some(false)) => Some("not exposed in the manifest"),
         _ => None,
     };
-    let params_by = method.params_by.map(|by| match by {
-        ParamsBy::Name => ParamStyle::Named,
-        ParamsBy::Position => ParamStyle::Positional,
-        ParamsBy::Either => ParamStyle::Either,
-        ParamsBy::PositionNull => ParamStyle::PositionalNull,
-    });
     let row = MethodRow {
         rpc_method: method.id,
         title: method.title,
@@ -331,7 +301,7 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         return_type: method.returns,
         input_schema: json(method.input_schema),
         output_schema: json(method.output_schema),
-        params_by: params_by.map(|style| style.as_str().to_owned()),
+        params_by: name(method.params_by),
         exposed: method.exposed.map(|exposed| if exposed { "1" } else { "0" }.to_owned()),
         annotations: json(method.annotations),
         upstream: Some(method.upstream.unwrap_or_else(|| default_upstream.to_owned())),
@@ -350,9 +320,9 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
     let needs = method
         .sections
         .map(|sections| sections.into_iter().map(|(ident, mask)| (ident, needed(mask))).collect());
-    let proposal = match method.safety {
+    let proposal = match name(method.safety) {
         Some(safety) => {
-            let safety = safety.column().map(ToOwned::to_owned);
+            let safety = Some(safety).filter(|safety| safety != UNKNOWN);
             Proposal { row: MethodRow { safety, ..row }, ..Proposal::default() }
         }
         None => Proposal::new(row, None),
@@ -362,6 +332,11 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
 
 fn type_row((name, class): (String, Class)) -> TypeRow {
     TypeRow { name, fields: json(class.fields), schema: json(class.schema) }
+}
+
+/// Returns the name of a variant, which is the value of the column.
+fn name(variant: impl Serialize) -> Option<String> {
+    json!(variant).as_str().map(ToOwned::to_owned)
 }
 
 fn json<T: Serialize>(value: Option<T>) -> Option<String> {

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, MethodRow, TypeRow};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Exported;
-use crate::manifest::{Class, Manifest, ManifestMask, ManifestSafety, Method, ParamsBy};
+use crate::manifest::{Class, Manifest, ManifestMask, Method, UNKNOWN};
 use crate::plan::columns::normalized;
 use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::schema::repair_php;
@@ -53,24 +53,13 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
     }
     let MethodRow { params, params_types, defaults, input_schema, output_schema, .. } = row;
     let upstream = row.upstream_name();
-    let safety = row.safety.as_deref();
-    let safety = ManifestSafety::of_column(safety).with_context(|| {
-        format!(
-            "unknown `safety` value `{}`; expected read_only, destructive, guessed_read_only or \
-             guessed_destructive",
-            safety.unwrap_or_default()
-        )
-    })?;
-    let params_by = match row.params_by.as_deref() {
-        None => None,
-        Some("name") => Some(ParamsBy::Name),
-        Some("position") => Some(ParamsBy::Position),
-        Some("either") => Some(ParamsBy::Either),
-        Some("position-null") => Some(ParamsBy::PositionNull),
-        Some(other) => anyhow::bail!(
-            "unknown `params_by` value `{other}`; expected name, position, either or position-null"
-        ),
-    };
+    let safety = variant(
+        "safety",
+        row.safety.as_deref().unwrap_or(UNKNOWN),
+        "read_only, destructive, guessed_read_only or guessed_destructive",
+    )?;
+    let style = |text| variant("params_by", text, "name, position, either or position-null");
+    let params_by = row.params_by.as_deref().map(style).transpose()?;
     let exposed = match row.exposed.as_deref() {
         None => None,
         Some("1" | "true" | "t") => Some(true),
@@ -103,7 +92,13 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
     })
 }
 
-/// Parses a column. Returns `None` if the column is empty.
+/// Parses the name of a variant.
+fn variant<T: DeserializeOwned>(column: &str, text: &str, expected: &str) -> anyhow::Result<T> {
+    serde_json::from_value(json!(text))
+        .map_err(|_| anyhow!("unknown `{column}` value `{text}`; expected {expected}"))
+}
+
+/// Parses a column; `None` if it is empty.
 fn json<T: DeserializeOwned>(
     column: &'static str,
     text: Option<&str>,
