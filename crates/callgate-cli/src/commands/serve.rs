@@ -15,6 +15,7 @@ use callgate::gateway::Gateway;
 use callgate::http;
 use callgate::local::Local;
 use callgate::{Builder, Callgate};
+use callgate_import::counted;
 use callgate_registry::{Registry, SqlStore, Token};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -199,16 +200,12 @@ fn announce(
         return Ok(());
     }
     printer::data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
-    let plural = if catalog.len() == 1 { "" } else { "s" };
     let attached = match &config.attach {
         Some(attach) => format!(" and Festi's {}, which is only read", attach.database),
         None => String::new(),
     };
-    printer::data(format_args!(
-        "{} tool{plural} from {}{attached}",
-        catalog.len(),
-        config.database
-    ));
+    let tools = counted(catalog.len(), "tool");
+    printer::data(format_args!("{tools} from {}{attached}", config.database));
     printer::data(format_args!("MCP is at {url}/mcp"));
     if let Some(address) = operations {
         printer::data(format_args!("Health and metrics are at http://{address}"));

@@ -7,6 +7,7 @@ use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
 use callgate::lint::{ClientProfile, Level, LintOptions, Problem};
 use callgate::model::LOCAL;
+use callgate_import::counted;
 use callgate_registry::{
     Assembly, CatalogRows, Store as _, assemble, open_entries, open_methods, settings,
 };
@@ -48,11 +49,11 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
         anyhow::bail!(
             "{}: some clients reject tools, or tools have invisible characters or cannot be called as their \
              schemas say",
-            report::counted(errors, "error")
+            counted(errors, "error")
         );
     }
     if lint.strict && warnings > 0 {
-        anyhow::bail!("{}, which `--strict` does not allow", report::counted(warnings, "warning"));
+        anyhow::bail!("{}, which `--strict` does not allow", counted(warnings, "warning"));
     }
     Ok(())
 }
@@ -61,15 +62,14 @@ fn profiles(lint: &LintArgs) -> Vec<&'static ClientProfile> {
     if lint.clients.is_empty() { ClientProfile::ALL.iter().collect() } else { lint.clients.clone() }
 }
 
+fn problem(method: Option<&str>, level: Level, code: &'static str, message: String) -> Problem {
+    Problem { method: method.map(ToOwned::to_owned), level, code, clients: Vec::new(), message }
+}
+
 fn open(id: &str) -> Problem {
-    Problem {
-        method: Some(id.to_owned()),
-        level: Level::Warning,
-        code: "open-method",
-        clients: Vec::new(),
-        message: "no section, so every caller may call the method, even without a token; add a section, or set `open_methods`"
-            .to_owned(),
-    }
+    let message =
+        "no section, so everyone may call it, also without a token; add one, or set `open_methods`";
+    problem(Some(id), Level::Warning, "open-method", message.to_owned())
 }
 
 /// Returns problems that do not concern a single tool.
@@ -79,8 +79,7 @@ fn of_registry(
     refused: &[SettingError],
     code: usize,
 ) -> Vec<Problem> {
-    let general =
-        |level, code, message| Problem { method: None, level, code, clients: Vec::new(), message };
+    let general = |level, code, message| problem(None, level, code, message);
     let refused = refused.iter();
     let mut problems: Vec<Problem> =
         refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use callgate::lint::{Level, Problem, Report};
+use callgate_import::counted;
 use serde_json::json;
 
 use crate::cli::LintArgs;
@@ -92,11 +93,6 @@ fn print_totals(report: &Report) {
         count(Level::Warning, "warning"),
         count(Level::Note, "note")
     ));
-}
-
-pub(super) fn counted(count: usize, word: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {word}{plural}")
 }
 
 fn as_json(report: &Report) -> serde_json::Value {
