@@ -13,7 +13,7 @@ mod bench;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use run::{Run, Step};
 
@@ -25,7 +25,7 @@ usage: cargo xtask check         Check format and lints, run the quick tests of 
        cargo xtask behaviours    Write the table of behaviours and their tests
        cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names;
                                  options after the word are passed to them
-       cargo xtask dist          Build the packaged program in target/dist";
+       cargo xtask dist          Build the packaged program in target/dist, with man pages and completions";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,7 +42,9 @@ fn main() -> ExitCode {
         ["bench"] => bench::bench("", &[], &mut run),
         ["bench", word, ref options @ ..] => bench::bench(word, options, &mut run),
         ["dist"] => {
-            run.step(&dist());
+            if run.step(&dist()) {
+                run.check("write man pages and completions", write_generated);
+            }
         }
         _ => {
             print_line(USAGE);
@@ -56,6 +58,26 @@ fn main() -> ExitCode {
 fn dist() -> Step {
     let build = ["build", "--locked", "--profile", "dist", "--package", "callgate-cli"];
     Step::cargo("build the packaged program", &build).arguments(&["--features", "full"])
+}
+
+/// Writes the man pages and the completions of the packaged program beside it. Returns no problems.
+fn write_generated() -> anyhow::Result<Vec<String>> {
+    let directory = root().join("target/dist");
+    let print = |arguments: &[&str]| {
+        let output = Command::new(directory.join("callgate")).args(arguments).output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "callgate {arguments:?}: {errors}");
+        anyhow::Ok(output.stdout)
+    };
+    print(&["man", &directory.join("man").to_string_lossy()])?;
+    let completions = directory.join("completions");
+    std::fs::create_dir_all(&completions)?;
+    for (shell, file) in
+        [("bash", "callgate.bash"), ("fish", "callgate.fish"), ("zsh", "_callgate")]
+    {
+        std::fs::write(completions.join(file), print(&["completions", shell])?)?;
+    }
+    Ok(Vec::new())
 }
 
 /// Writes a line to standard output.
