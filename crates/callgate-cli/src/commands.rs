@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use callgate::Caller;
 use callgate::forward::wait_for_token_requests;
-use callgate::model::{LOCAL, Prefix};
+use callgate::model::LOCAL;
 use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
@@ -110,11 +110,9 @@ fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
 /// Returns the options for converting rows to tools, without the settings of the registry.
 fn assembly(config: &Config) -> Assembly<'_> {
     Assembly {
-        code: &[],
         exposure: config.exposure,
         open_methods: config.open_methods,
-        prefix: Prefix::default(),
         upstreams: config.upstreams.names().chain([LOCAL]).collect(),
-        previous: None,
+        ..Assembly::default()
     }
 }

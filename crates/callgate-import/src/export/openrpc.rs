@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use callgate::catalog::Catalog;
 use callgate::gateway::Settings;
 use callgate::internal::{Components, ContentDescriptor, SourceSchema};
-use callgate::model::{Finding, ParamStyle, Prefix, REST_PARAM};
-use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, settings};
+use callgate::model::{Finding, ParamStyle, REST_PARAM};
+use callgate_registry::{Assembly, CatalogRows, MethodRow, assemble, settings};
 use serde_json::{Map, Value, json};
 
 use super::Exported;
@@ -26,18 +26,7 @@ pub fn write(
     is_selected: impl Fn(&MethodRow) -> bool,
 ) -> anyhow::Result<Exported> {
     let exposed = all_exposed(rows);
-    let mut catalog = assemble(
-        &exposed,
-        Assembly {
-            code: &[],
-            exposure: Exposure::All,
-            open_methods: None,
-            prefix: Prefix::default(),
-            upstreams: Vec::new(),
-            previous: None,
-        },
-    )
-    .catalog;
+    let mut catalog = assemble(&exposed, Assembly::default()).catalog;
     let mut methods: Vec<(&str, Value)> = Vec::new();
     let mut components = Components::default();
     let mut seen = HashSet::new();

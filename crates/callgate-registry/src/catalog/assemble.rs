@@ -30,7 +30,7 @@ pub enum Exposure {
 }
 
 /// Inputs of a catalog besides the rows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Assembly<'a> {
     /// Methods that are defined in code.
     pub code: &'a [Method],

@@ -2,13 +2,12 @@
 
 use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
-use callgate::model::Prefix;
 use callgate::{Callgate, http};
 use callgate_import::openrpc::{DocumentRequest, ReadOptions};
 use callgate_import::{
     Added, Attempts, Description, ImportOptions, Plan, Refusal, Service, Source, drupal,
 };
-use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, MethodRow, assemble};
+use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, MethodRow, assemble};
 use serde_json::json;
 
 use super::{client_configuration, listen};
@@ -139,14 +138,7 @@ fn catalog(added: &[Added]) -> Catalog {
     let methods =
         added.iter().map(|added| MethodRow { sections: None, ..added.row.clone() }).collect();
     let rows = CatalogRows { methods, ..CatalogRows::default() };
-    let assembly = Assembly {
-        code: &[],
-        exposure: Exposure::All,
-        open_methods: None,
-        prefix: Prefix::default(),
-        upstreams: vec![DEFAULT_UPSTREAM],
-        previous: None,
-    };
+    let assembly = Assembly { upstreams: vec![DEFAULT_UPSTREAM], ..Assembly::default() };
     assemble(&rows, assembly).catalog
 }
 
