@@ -35,9 +35,7 @@ pub mod watch;
 
 pub use description::Description;
 pub use hint::{Hinted, hinted};
-pub use plan::{
-    Added, Detail, Guess, ImportedMethod, Line, Override, Plan, Report, preview, review, write,
-};
+pub use plan::{Added, Detail, Guess, ImportedMethod, Importer, Line, Override, Plan, Report};
 pub use required_sections::{RequiredSections, RequiredSectionsByKey, named_masks};
 pub use service::{Attempts, Service};
 pub use source::{

@@ -35,71 +35,84 @@ pub use report::{Detail, Line, Report};
 /// of a server that starts.
 const ATTEMPTS: usize = 20;
 
-/// Reports what an import would change.
-pub async fn preview(
-    source: &Source,
-    store: &Arc<SqlStore>,
-    options: &ImportOptions,
-    detail: Detail,
-) -> anyhow::Result<Report> {
-    let plan = Plan::read(store, source, options).await?;
-    Ok(Report::of_preview(source, &plan, detail))
+/// An import of a source into a registry.
+#[derive(Debug, Clone, Copy)]
+pub struct Importer<'a> {
+    /// The source, with the options applied.
+    pub source: &'a Source,
+    /// The registry.
+    pub store: &'a Arc<SqlStore>,
+    /// Options.
+    pub options: &'a ImportOptions,
 }
 
-/// Imports a source. If `expected` is set, fails unless the change has this digest.
-pub async fn write(
-    source: &Source,
-    store: &Arc<SqlStore>,
-    options: &ImportOptions,
-    expected: Option<&str>,
-) -> anyhow::Result<Report> {
-    for _ in 0..ATTEMPTS {
-        let plan = Plan::read(store, source, options).await?;
-        if expected.is_some_and(|expected| plan.digest().as_deref() != Some(expected)) {
-            return Err(hinted(
-                "the source or the registry has changed since this change was prepared; nothing was written",
-                "preview the import again",
-            ));
+impl Importer<'_> {
+    /// Reports what would change.
+    pub async fn preview(self, detail: Detail) -> anyhow::Result<Report> {
+        Ok(Report::of_preview(self.source, &self.plan().await?, detail))
+    }
+
+    /// Imports the source. If `expected` is set, fails unless the change has this digest.
+    pub async fn write(self, expected: Option<&str>) -> anyhow::Result<Report> {
+        for _ in 0..ATTEMPTS {
+            let plan = self.plan().await?;
+            if expected.is_some_and(|expected| plan.digest().as_deref() != Some(expected)) {
+                return Err(hinted(
+                    "the source or the registry has changed since this change was prepared; nothing was written",
+                    "preview the import again",
+                ));
+            }
+            match self.store.import(&plan.import).await {
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => return Ok(Report::of_import(self.source, &plan)),
+            }
         }
-        match store.import(&plan.import).await {
-            Err(StoreError::Conflict) => {}
-            Err(error) => return Err(error.into()),
-            Ok(()) => return Ok(Report::of_import(source, &plan)),
+        Err(StoreError::Conflict.into())
+    }
+
+    /// Writes which sources have the methods, unless the import would change anything else too.
+    pub(crate) async fn write_notes(self) -> anyhow::Result<()> {
+        let plan = self.plan().await?;
+        if !plan.has_only_notes() {
+            return Ok(());
+        }
+        match self.store.import(&plan.import).await {
+            // The next reading of the source writes them.
+            Ok(()) | Err(StoreError::Conflict) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
-    Err(StoreError::Conflict.into())
-}
 
-/// Writes the notes about which sources have the methods, unless the import would also change anything else.
-pub(crate) async fn write_notes(
-    source: &Source,
-    store: &Arc<SqlStore>,
-    options: &ImportOptions,
-) -> anyhow::Result<()> {
-    let plan = Plan::read(store, source, options).await?;
-    if !plan.has_only_notes() {
-        return Ok(());
+    /// Returns the methods whose safety is unknown, or a guess that nobody has approved: read-only ones first,
+    /// unknown ones last.
+    pub async fn review(self) -> anyhow::Result<Vec<Guess>> {
+        let mut guesses = self.plan().await?.guesses;
+        guesses.sort_by(|a, b| {
+            let key = |guess: &Guess| (guess.safety.is_some(), guess.safety.clone());
+            key(b).cmp(&key(a)).then_with(|| a.id.cmp(&b.id))
+        });
+        Ok(guesses)
     }
-    match store.import(&plan.import).await {
-        // If there is a conflict, the next reading of the source writes the notes.
-        Ok(()) | Err(StoreError::Conflict) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
 
-/// Returns the methods of a source whose safety is unknown, or a guess that nobody has approved. Read-only methods come
-/// first, methods with unknown safety last.
-pub async fn review(
-    source: &Source,
-    store: &Arc<SqlStore>,
-    options: &ImportOptions,
-) -> anyhow::Result<Vec<Guess>> {
-    let mut guesses = Plan::read(store, source, options).await?.guesses;
-    guesses.sort_by(|a, b| {
-        let key = |guess: &Guess| (guess.safety.is_some(), guess.safety.clone());
-        key(b).cmp(&key(a)).then_with(|| a.id.cmp(&b.id))
-    });
-    Ok(guesses)
+    async fn plan(self) -> anyhow::Result<Plan> {
+        let Self { source, store, options } = self;
+        let written = store.imports().await?;
+        let rows = store.catalog_rows().await?;
+        let mut plan = Plan::new(source, &rows, &written, options);
+        if !source.access.is_empty() {
+            plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
+        }
+        if !source.unread.is_empty() {
+            let note = "note: nothing is removed, since not all of the source was read";
+            plan.notes.push(note.to_owned());
+        }
+        let ids = source.methods.iter().map(|it| options.name_in_source(&it.row.rpc_method));
+        let ids: Vec<&str> = ids.collect();
+        let unused = options.selection.unused(&ids).into_iter();
+        plan.notes.extend(unused.map(|pattern| format!("note: no method matches `{pattern}`")));
+        Ok(plan)
+    }
 }
 
 /// A method whose safety nobody has declared.
@@ -158,28 +171,6 @@ struct Changed {
 type Difference = (&'static str, Option<String>, Option<String>);
 
 impl Plan {
-    async fn read(
-        store: &Arc<SqlStore>,
-        source: &Source,
-        options: &ImportOptions,
-    ) -> anyhow::Result<Self> {
-        let written = store.imports().await?;
-        let rows = store.catalog_rows().await?;
-        let mut plan = Self::new(source, &rows, &written, options);
-        if !source.access.is_empty() {
-            plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
-        }
-        if !source.unread.is_empty() {
-            let note = "note: nothing is removed, since not all of the source was read";
-            plan.notes.push(note.to_owned());
-        }
-        let ids = source.methods.iter().map(|it| options.name_in_source(&it.row.rpc_method));
-        let ids: Vec<&str> = ids.collect();
-        let unused = options.selection.unused(&ids).into_iter();
-        plan.notes.extend(unused.map(|pattern| format!("note: no method matches `{pattern}`")));
-        Ok(plan)
-    }
-
     /// Compares a source with the rows of a registry.
     pub fn new(
         source: &Source,
@@ -557,15 +548,18 @@ mod tests {
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
         source.methods.push(Proposal { row, ..Proposal::default() });
-        let options = ImportOptions::default();
-        let seen = preview(&source, &store, &options, Detail::Brief).await.unwrap().digest.unwrap();
+        let (store, options) = (&store, &ImportOptions::default());
+        let first = Importer { source: &source, store, options };
+        let seen = first.preview(Detail::Brief).await.unwrap().digest.unwrap();
         // The source changes between the preview and the import.
         source.methods[0].row.title = Some("Other".to_owned());
-        let error = write(&source, &store, &options, Some(&seen)).await.unwrap_err();
+        let changed = Importer { source: &source, store, options };
+        let error = changed.write(Some(&seen)).await.unwrap_err();
         assert!(error.to_string().contains("nothing was written"), "{error}");
         assert!(store.catalog_rows().await.unwrap().methods.is_empty());
         source.methods[0].row.title = None;
-        write(&source, &store, &options, Some(&seen)).await.unwrap();
+        let same = Importer { source: &source, store, options };
+        same.write(Some(&seen)).await.unwrap();
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), 1);
     }
 }

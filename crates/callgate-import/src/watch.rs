@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::bail;
+use anyhow::ensure;
 use callgate_registry::SqlStore;
 use futures_util::future::{BoxFuture, join_all};
 use serde::{Deserialize, Serialize};
 
 use crate::hint::hinted;
-use crate::plan::{Detail, Report, preview, write, write_notes};
-use crate::source::{ImportOptions, Source};
+use crate::plan::{Detail, Importer, Report};
 use crate::text::one_line;
 
 /// Maximum length of the text of a change that people can approve, in bytes.
@@ -20,21 +19,11 @@ const MAX_TEXT: usize = 4 << 20;
 /// Maximum length of the text of a change that is logged, in bytes.
 const MAX_LOGGED: usize = 64 << 10;
 
-/// A source of an import that is repeated, as it is now.
-#[derive(Debug)]
-pub struct WatchedSource<'a> {
-    /// Name of the import.
-    pub name: &'a str,
-    /// The source.
-    pub source: Source,
-    /// Options of the import.
-    pub options: ImportOptions,
-    /// What to do with a change.
-    pub policy: Policy,
-}
+/// Error of a source that had methods before.
+const NO_METHODS: &str = "the source has no methods any more";
 
-/// Calls [`WatchedSource::run`]. The implementation decides in which process it runs, because a source is untrusted
-/// input.
+/// Reads the source and calls [`Importer::run`]. The implementation decides in which process, because a source is
+/// untrusted input.
 pub type RunImport<'a> =
     Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Option<Change>>> + Send + Sync + 'a>;
 
@@ -116,40 +105,29 @@ pub enum Event<'a> {
     Recovered,
 }
 
-impl WatchedSource<'_> {
-    async fn preview(&self, store: &Arc<SqlStore>, detail: Detail) -> anyhow::Result<Report> {
-        if self.source.methods.is_empty() {
-            bail!("the source has no methods any more");
-        }
-        preview(&self.source, store, &self.options, detail).await
-    }
-
+impl Importer<'_> {
     /// Returns the change that the source would make. Fails if its text is too long to be shown for approval.
-    pub async fn change(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
-        Change::of(&self.preview(store, Detail::Full).await?, Detail::Full)
+    pub async fn change(self) -> anyhow::Result<Option<Change>> {
+        ensure!(!self.source.methods.is_empty(), NO_METHODS);
+        Change::of(&self.preview(Detail::Full).await?, Detail::Full)
     }
 
-    /// Writes a change. Fails if the source would now make a different change.
-    pub async fn apply(&self, store: &Arc<SqlStore>, change: &Change) -> anyhow::Result<()> {
-        write(&self.source, store, &self.options, Some(&change.digest)).await.map(drop)
-    }
-
-    /// Imports the source once. Depending on the policy, writes the change, stores it for approval, or only returns it.
-    /// Notes need no approval: they record which sources have a method, and other imports read them.
-    pub async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
-        let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
-        let report = self.preview(store, detail).await?;
+    /// Imports the source once: writes, holds back or only returns the change. Notes need no approval: they
+    /// record which sources have a method, and other imports read them.
+    pub async fn run(self, name: &str, policy: Policy) -> anyhow::Result<Option<Change>> {
+        let detail = if policy == Policy::Hold { Detail::Full } else { Detail::Brief };
+        ensure!(!self.source.methods.is_empty(), NO_METHODS);
+        let report = self.preview(detail).await?;
         let change = Change::of(&report, detail)?;
-        if report.has_only_notes && self.policy != Policy::Show {
-            write_notes(&self.source, store, &self.options).await?;
+        if report.has_only_notes && policy != Policy::Show {
+            self.write_notes().await?;
         }
-        match (self.policy, &change) {
-            // Writes the whole difference, not only this change, because imports that run at the same time may have
-            // written a part of it.
+        match (policy, &change) {
+            // Not only this change: imports that run at the same time may have written a part of it.
             (Policy::Apply, Some(_)) => {
-                write(&self.source, store, &self.options, None).await?;
+                self.write(None).await?;
             }
-            (Policy::Hold, change) => Pending(store).set(self.name, change.as_ref()).await?,
+            (Policy::Hold, change) => Pending(self.store).set(name, change.as_ref()).await?,
             (Policy::Apply | Policy::Show, _) => {}
         }
         Ok(change)
@@ -277,7 +255,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::source::{Proposal, RequiredMask};
+    use crate::source::{ImportOptions, Proposal, RequiredMask, Source};
 
     #[tokio::test]
     async fn an_import_that_hangs_does_not_delay_others() {
@@ -313,14 +291,11 @@ mod tests {
         let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
         let store = Arc::new(store);
         let names: Vec<String> = (0..12).map(|n| format!("source{n}")).collect();
-        let sources = names.iter().map(|name| WatchedSource {
-            name,
-            source: source(name),
-            options: ImportOptions::default(),
-            policy: Policy::Apply,
-        });
-        let sources: Vec<_> = sources.collect();
-        try_join_all(sources.iter().map(|source| source.run(&store))).await.unwrap();
+        let sources: Vec<Source> = names.iter().map(|name| source(name)).collect();
+        let options = ImportOptions::default();
+        let run =
+            |source| Importer { source, store: &store, options: &options }.run("", Policy::Apply);
+        try_join_all(sources.iter().map(run)).await.unwrap();
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), names.len());
     }
 
@@ -334,9 +309,8 @@ mod tests {
                 SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
             let store = &Arc::new(store);
             let run = async |title: &'static str, ids: &'static [&'static str], policy| {
-                let (source, options) = (document(title, ids), ImportOptions::default());
-                let source = WatchedSource { name: title, source, options, policy };
-                source.run(store).await.unwrap()
+                let (source, options) = (&document(title, ids), &ImportOptions::default());
+                Importer { source, store, options }.run(title, policy).await.unwrap()
             };
             run("Cats", &["ping", "cat"], Policy::Apply).await;
             run("Dogs", &["ping", "dog"], Policy::Apply).await;
@@ -364,14 +338,17 @@ mod tests {
             let mut source = document(title, &["ping", "old"]);
             source.methods[1].row.exposed = Some("0".to_owned());
             source.methods[1].hidden = Some("deprecated");
-            let (options, policy) = (ImportOptions::default(), Policy::Apply);
-            WatchedSource { name: title, source, options, policy }
+            source
         });
-        assert!(sources[0].run(&store).await.unwrap().is_some());
-        assert_eq!(sources[1].run(&store).await.unwrap(), None);
+        let options = &ImportOptions::default();
+        let run = async |source| {
+            Importer { source, store: &store, options }.run("", Policy::Apply).await.unwrap()
+        };
+        assert!(run(&sources[0]).await.is_some());
+        assert_eq!(run(&sources[1]).await, None);
         let notes = store.imports().await.unwrap();
         for source in &sources {
-            assert_eq!(source.run(&store).await.unwrap(), None);
+            assert_eq!(run(source).await, None);
             assert_eq!(store.imports().await.unwrap(), notes);
         }
     }

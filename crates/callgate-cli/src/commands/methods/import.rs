@@ -13,9 +13,10 @@ use callgate::http;
 use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
 use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
-use callgate_import::watch::{self, Event, Policy, RepeatedImport, WatchedSource};
+use callgate_import::watch::{self, Event, Policy, RepeatedImport};
 use callgate_import::{
-    Description, Detail, Guess, ImportOptions, Source, drupal, manifest, read_file, shortened,
+    Description, Detail, Guess, ImportOptions, Importer, Source, drupal, manifest, read_file,
+    shortened,
 };
 use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore, UpstreamRow};
 
@@ -61,17 +62,18 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     source.notes.extend(unconfigured(&source, (config, &rows)));
     let upstreams = upstream_names((config, &rows)).chain([LOCAL]).map(ToOwned::to_owned).collect();
     let options = ImportOptions { upstreams: Some(upstreams), ..given.to_import() };
+    let importer = Importer { source: &source, store: &store, options: &options };
     if let Some(review) = given.review {
-        let guesses = callgate_import::review(&source, &store, &options).await?;
+        let guesses = importer.review().await?;
         print_guesses(&guesses, review);
         if review == Review::List {
             return Ok(());
         }
     }
     let report = if given.dry_run {
-        callgate_import::preview(&source, &store, &options, Detail::Brief).await?
+        importer.preview(Detail::Brief).await?
     } else {
-        callgate_import::write(&source, &store, &options, None).await?
+        importer.write(None).await?
     };
     printer::report(&report);
     if let Some(keys) = &source.upstream_keys {
@@ -134,7 +136,11 @@ async fn watch(
     last: Option<String>,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
-    let run = async || watched("", config, import, policy).await?.run(store).await;
+    let options = &import.options().to_import();
+    let run = async || {
+        let source = &read_source(config, import).await?;
+        Importer { source, store, options }.run("", policy).await
+    };
     let every = Duration::from_secs(seconds.into());
     printer::message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
@@ -160,17 +166,6 @@ pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
         policy: repeated.policy,
     });
     watch::serve(imports.collect()).await;
-}
-
-/// Reads the source of an import that is repeated.
-async fn watched<'a>(
-    name: &'a str,
-    config: &Config,
-    import: &Import,
-    policy: Policy,
-) -> anyhow::Result<WatchedSource<'a>> {
-    let source = read_source(config, import).await?;
-    Ok(WatchedSource { name, source, options: import.options().to_import(), policy })
 }
 
 /// Reads the source and applies the options of the import.

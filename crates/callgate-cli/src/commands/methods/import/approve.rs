@@ -1,9 +1,10 @@
 //! `callgate import pending|approve`: changes of repeated imports that wait for approval.
 
+use callgate_import::Importer;
 use callgate_import::watch::Pending;
 use serde_json::json;
 
-use super::watched;
+use super::read_source;
 use crate::commands::timestamp;
 use crate::config::Config;
 use crate::errors::hinted;
@@ -45,10 +46,12 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
              once",
         ));
     }
-    let watched = watched(name, config, &repeated.import, repeated.policy).await?;
-    match watched.change(&store).await? {
+    let (import, options) = (&repeated.import, repeated.import.options().to_import());
+    let source = read_source(config, import).await?;
+    let importer = Importer { source: &source, store: &store, options: &options };
+    match importer.change().await? {
         Some(change) if change.digest == digest => {
-            watched.apply(&store, &change).await?;
+            importer.write(Some(digest)).await?;
             pending.set(name, None).await?;
             printer::data(change.text);
             Ok(())

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::forward::wait_for_token_requests;
+use callgate_import::Importer;
 use callgate_import::watch::Change;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command as Process;
 use tokio::time::timeout;
 
-use super::watched;
+use super::read_source;
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand};
 use crate::commands::TOKEN_REQUESTS;
 use crate::config::Config;
@@ -126,8 +127,10 @@ fn import(Job { global, name }: Job) -> anyhow::Result<Option<Change>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = registry::open_own(&config).await?;
+        let options = repeated.import.options().to_import();
         let import = async {
-            watched(&name, &config, &repeated.import, repeated.policy).await?.run(&store).await
+            let source = &read_source(&config, &repeated.import).await?;
+            Importer { source, store: &store, options: &options }.run(&name, repeated.policy).await
         };
         let change = import.await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
