@@ -180,8 +180,8 @@ impl Plan {
     ) -> Self {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
         plan.import.change_counter = rows.change_counter;
-        let registry = Registry::new(rows, written, options);
-        plan.set_params_by(source, &registry, options);
+        let registry = Registry::new(source, rows, written, options);
+        plan.set_params_by(&registry);
         for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
@@ -197,7 +197,7 @@ impl Plan {
                 // The id occurs for the first time.
                 first if std::ptr::eq(first, id) => {
                     let proposal = plan.in_style(proposal);
-                    let method = plan.merge(source, &proposal, &registry);
+                    let method = plan.merge(&proposal, &registry);
                     merged.extend(method.map(|method| (proposal, method)));
                 }
                 first if first == id => {
@@ -208,19 +208,20 @@ impl Plan {
         }
         plan.notes.extend(share_actions(merged.iter_mut().map(|(_, it)| it), &registry));
         for (proposal, method) in merged {
-            plan.propose(source, &proposal, method, &registry, options);
+            plan.propose(&proposal, method, &registry);
         }
         if source.unread.is_empty() {
-            plan.remove_missing(source, &registry, options);
+            plan.remove_missing(&registry);
         }
         plan.add_types(source, rows, written);
         plan.add_missing_sections(rows);
         plan
     }
 
-    /// Sets the style of the parameters from the options, or else from the last import of the source.
-    fn set_params_by(&mut self, source: &Source, registry: &Registry<'_>, options: &ImportOptions) {
-        self.params_by = match options.params_by {
+    /// Takes the style of the parameters from the options, or else from the last import of the source.
+    fn set_params_by(&mut self, registry: &Registry<'_>) {
+        let source = registry.source;
+        self.params_by = match registry.options.params_by {
             Some(SourceParams::Style(style)) => Some(style.as_str().to_owned()),
             Some(SourceParams::Described) => None,
             None => {
@@ -288,14 +289,9 @@ impl Plan {
         proposal
     }
 
-    /// Merges a proposal with the registry, or records why the method is not imported.
-    fn merge(
-        &mut self,
-        source: &Source,
-        proposal: &Proposal,
-        registry: &Registry<'_>,
-    ) -> Option<Merged> {
-        let id = proposal.row.rpc_method.as_str();
+    /// Merges a proposal with the registry, or reports why it is not imported.
+    fn merge(&mut self, proposal: &Proposal, registry: &Registry<'_>) -> Option<Merged> {
+        let (id, source) = (proposal.row.rpc_method.as_str(), registry.source);
         let last = registry.last(proposal);
         let is_stronger = |last: &&ImportRow| {
             source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
@@ -309,27 +305,21 @@ impl Plan {
             && let written = Written::parse(last)
             && !written.is_removed
         {
-            let merged = registry.merge(source, proposal, Some(last)).ok();
+            let merged = registry.merge(proposal, Some(last)).ok();
             self.keep_of(last, written, source, merged.as_ref().and_then(stricter_sections));
             return None;
         }
-        let merged = registry.merge(source, proposal, last);
+        let merged = registry.merge(proposal, last);
         merged.map_err(|reason| self.refuse(id, reason)).ok()
     }
 
     /// Plans the import of one method.
-    fn propose(
-        &mut self,
-        source: &Source,
-        proposal: &Proposal,
-        mut merged: Merged,
-        registry: &Registry<'_>,
-        options: &ImportOptions,
-    ) {
+    fn propose(&mut self, proposal: &Proposal, mut merged: Merged, registry: &Registry<'_>) {
+        let source = registry.source;
         let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
         let (is_new, last) = (merged.row.id == 0, registry.last(proposal));
         self.add_guess(&merged.row, proposal);
-        if options.approves_guesses && merged.row.safety_or_guess().1 {
+        if registry.options.approves_guesses && merged.row.safety_or_guess().1 {
             merged.approve_guess();
         }
         if let Some(reason) = proposal.hidden
@@ -379,13 +369,10 @@ impl Plan {
         }
     }
 
-    /// Removes methods that the source no longer has. Keeps methods that the source still has but that are refused now.
-    fn remove_missing(
-        &mut self,
-        source: &Source,
-        registry: &Registry<'_>,
-        options: &ImportOptions,
-    ) {
+    /// Removes methods that the source no longer has. Methods that the source still has, but that are
+    /// refused now, stay.
+    fn remove_missing(&mut self, registry: &Registry<'_>) {
+        let Registry { source, options, .. } = registry;
         let known: HashSet<&str> = source
             .methods
             .iter()

@@ -12,9 +12,11 @@ use super::written::Written;
 use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::source::{ImportOptions, Proposal, Source};
 
-/// Indexes of the registry's rows.
+/// A source, and indexes of the registry's rows to compare it with.
 pub(super) struct Registry<'a> {
-    /// Rows by id. If several rows have the same id, this is the first one, which is served.
+    pub(super) source: &'a Source,
+    pub(super) options: &'a ImportOptions,
+    /// By id. Of several rows with one id, the first is the one that is served.
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
     /// Notes of imports, by upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
@@ -22,7 +24,6 @@ pub(super) struct Registry<'a> {
     pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids by their form in lower case.
     in_lower_case: HashMap<String, &'a str>,
-    upstreams: Option<&'a [String]>,
 }
 
 impl Merged {
@@ -51,17 +52,19 @@ pub(super) struct Merged {
 
 impl<'a> Registry<'a> {
     pub(super) fn new(
+        source: &'a Source,
         rows: &'a CatalogRows,
         written: &'a [ImportRow],
         options: &'a ImportOptions,
     ) -> Self {
         let mut registry = Self {
+            source,
+            options,
             methods: HashMap::new(),
             written: HashMap::new(),
             needs: RequiredSectionsByKey::of_rows(rows),
             by_action: HashMap::new(),
             in_lower_case: HashMap::new(),
-            upstreams: options.upstreams.as_deref(),
         };
         for row in &rows.methods {
             let id = row.rpc_method.as_str();
@@ -85,7 +88,6 @@ impl<'a> Registry<'a> {
     /// last import.
     pub(super) fn merge(
         &self,
-        source: &Source,
         proposal: &Proposal,
         last: Option<&ImportRow>,
     ) -> Result<Merged, String> {
@@ -95,8 +97,8 @@ impl<'a> Registry<'a> {
         }
         let old_row = self.methods.get(id).copied();
         if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
-            let is_configured = |names: &[String]| names.iter().any(|name| name == owner);
-            return Err(if self.upstreams.is_none_or(is_configured) {
+            let is_configured = |names: &Vec<String>| names.iter().any(|name| name == owner);
+            return Err(if self.options.upstreams.as_ref().is_none_or(is_configured) {
                 format!(
                     "upstream `{owner}` already has a method with this id; import one of the two with `--prefix`"
                 )
@@ -114,7 +116,8 @@ impl<'a> Registry<'a> {
         };
         // Uses the key of the actions before the import, which may change the key.
         let old = old_row.map(|row| self.needs.of(row));
-        let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
+        let source = &self.source.name;
+        let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), source);
         if let Some(new) = &needs.new {
             changes.push(("sections", old.as_ref().and_then(display), display(new)));
             row.sections = section_names(new);
