@@ -24,11 +24,11 @@ fn read_one(
     class: &Class,
     method: Option<&Method>,
 ) -> Option<Result<Proposal, Refusal>> {
-    let (at, symbols) = (Context::of(class), reader.symbols);
+    let at = reader.symbols.at(class);
     let attributes = method.map_or(&class.attributes, |method| &method.attributes);
-    let attribute = *find(symbols, at, attributes, "JsonRpcMethod").first()?;
+    let attribute = *find(at, attributes, "JsonRpcMethod").first()?;
     let line = method.map_or(class.line, |method| method.line);
-    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(symbols, at, id));
+    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(at, id));
     let Some(id) = id.as_ref().and_then(Value::as_str) else {
         let reason = "the `id` of `#[JsonRpcMethod]` is not a constant string";
         return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
@@ -61,7 +61,7 @@ impl MethodReader<'_, '_> {
         {
             self.reader.permissions += 1;
         }
-        let defined = find(self.reader.symbols, self.at, attributes, "JsonRpcParameterDefinition");
+        let defined = find(self.at, attributes, "JsonRpcParameterDefinition");
         let (params, style) = match (not_null(argument(arguments, "params", 3)), method) {
             (Some(given), _) => self.listed(given)?,
             (None, Some(method)) if defined.is_empty() => (self.params(method)?.0, None),
@@ -91,7 +91,7 @@ impl MethodReader<'_, '_> {
     }
 
     pub(super) fn marker(&mut self, attributes: &[Attribute]) -> Result<Marker, String> {
-        let attributes = find(self.reader.symbols, self.at, attributes, "McpTool");
+        let attributes = find(self.at, attributes, "McpTool");
         let Some(Attribute { arguments, .. }) = attributes.first() else {
             return Ok(Marker::default());
         };
@@ -174,15 +174,10 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// Returns the attributes with this name, in any namespace.
-fn find<'a>(
-    symbols: &Symbols,
-    at: Context<'_>,
-    attributes: &'a [Attribute],
-    name: &str,
-) -> Vec<&'a Attribute> {
+/// Returns the attributes of a name in any namespace.
+fn find<'a>(at: Context<'_>, attributes: &'a [Attribute], name: &str) -> Vec<&'a Attribute> {
     let is_it = |attribute: &&Attribute| {
-        short(&attribute.name) == name || short(&symbols.resolve(at, &attribute.name)) == name
+        short(&attribute.name) == name || short(&at.resolve(&attribute.name)) == name
     };
     attributes.iter().filter(is_it).collect()
 }
@@ -196,7 +191,7 @@ fn factory_schema(symbols: &Symbols, factory: &str) -> Option<Value> {
     let class = symbols.class(factory.trim_start_matches('\\'));
     let own = class.and_then(|class| {
         let result = class.method("schema")?.result.as_ref()?;
-        evaluate(symbols, Context::of(class), result).filter(Value::is_object)
+        evaluate(symbols.at(class), result).filter(Value::is_object)
     });
     let properties = match short(factory) {
         _ if own.is_some() => return own,

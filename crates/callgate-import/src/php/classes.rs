@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::evaluate::evaluate;
 use super::method_reader::{Reader, object};
-use super::symbols::Context;
 use super::syntax::{Class, Kind, Property, argument, short};
 use super::types;
 
@@ -100,8 +99,7 @@ impl Owned<'_> {
         if let Some(attribute) = attribute {
             let name =
                 ["name", "value"].iter().find_map(|key| argument(&attribute.arguments, key, 0));
-            let name =
-                name.and_then(|name| evaluate(reader.symbols, Context::of(self.owner), name));
+            let name = name.and_then(|name| evaluate(reader.symbols.at(self.owner), name));
             let name = name.as_ref().and_then(Value::as_str);
             return Some(name.unwrap_or(&self.property.name).to_owned());
         }
@@ -113,8 +111,8 @@ impl Owned<'_> {
     fn field(&self, reader: &mut Reader<'_>, name: &str) -> (TypeExpr, Value) {
         let Property { ty: native, doc, has_default, .. } = self.property;
         let tag = doc.typed("var");
-        let (native, at) = (native.as_deref(), Context::of(self.owner));
-        let (ty, problem) = match types::read_both(reader.symbols, at, native, tag.ty.as_deref()) {
+        let (native, at) = (native.as_deref(), reader.symbols.at(self.owner));
+        let (ty, problem) = match types::read_both(at, native, tag.ty.as_deref()) {
             Ok((ty, problem)) => (ty, problem.filter(|_| native.is_none())),
             Err(error) => (TypeExpr::Mixed, Some(error)),
         };

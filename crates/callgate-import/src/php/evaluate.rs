@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Number, Value};
 
-use super::symbols::{Context, Symbols};
+use super::symbols::Context;
 use super::syntax::{Class, Element, Expression, Kind, argument, short};
 
 /// Maximum number of steps to evaluate an expression and the constants that it uses.
@@ -14,19 +14,14 @@ const MAX_DEPTH: usize = 200;
 /// Maximum total size of the strings, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Returns the value of an expression, or `None` if it is not constant or exceeds a limit.
-pub(super) fn evaluate(
-    symbols: &Symbols,
-    at: Context<'_>,
-    expression: &Expression,
-) -> Option<Value> {
+/// Returns the value of an expression; `None` if it is not constant or exceeds a limit.
+pub(super) fn evaluate(at: Context<'_>, expression: &Expression) -> Option<Value> {
     let (steps, bytes) = (&Cell::new(MAX_STEPS), &Cell::new(MAX_BYTES));
-    Evaluation { symbols, depth: 0, steps, bytes }.value(expression, at)
+    Evaluation { depth: 0, steps, bytes }.value(expression, at)
 }
 
 #[derive(Clone, Copy)]
 struct Evaluation<'t> {
-    symbols: &'t Symbols,
     depth: usize,
     steps: &'t Cell<usize>,
     bytes: &'t Cell<usize>,
@@ -103,30 +98,30 @@ impl Evaluation<'_> {
     }
 
     fn class_constant(self, class: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let whole = self.symbols.resolve(at, class);
+        let whole = at.resolve(class);
         if name == "class" {
             return Some(Value::String(whole));
         }
-        let mut found = self.symbols.class(&whole);
-        // Searches the parents, because constants are inherited.
+        let mut found = at.symbols.class(&whole);
+        // Constants are inherited.
         for _ in 0..MAX_DEPTH {
             let class = found?;
             if let Some(constant) = class.constants.get(name) {
-                return self.value(constant, Context::of(class));
+                return self.value(constant, at.symbols.at(class));
             }
             if class.kind == Kind::Enum {
-                return self.case(class, name);
+                return self.case(class, name, at);
             }
-            found = self.symbols.parent(class);
+            found = at.symbols.parent(class);
         }
         None
     }
 
-    /// Returns the value of an enum case, which is its form in JSON.
-    fn case(self, class: &Class, name: &str) -> Option<Value> {
+    /// Returns the value of a case, which is its form in JSON.
+    fn case(self, class: &Class, name: &str, at: Context<'_>) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {
-            Some(value) => self.value(value, Context::of(class)),
+            Some(value) => self.value(value, at.symbols.at(class)),
             None => Some(Value::String(name.clone())),
         }
     }
@@ -138,18 +133,18 @@ impl Evaluation<'_> {
             "PHP_EOL" => Some(Value::from("\n")),
             "M_PI" => Some(Value::from(std::f64::consts::PI)),
             _ => {
-                let (scope, expression) = self.symbols.constant(at, name)?;
-                self.value(expression, Context { scope, class: None })
+                let (scope, expression) = at.constant(name)?;
+                self.value(expression, Context { scope, class: None, ..at })
             }
         }
     }
 
     /// Returns `->value` or `->name` of an enum case.
     fn member(self, class: &str, case: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let class = self.symbols.class(&self.symbols.resolve(at, class))?;
+        let class = at.symbols.class(&at.resolve(class))?;
         let is_case = class.cases.iter().any(|(known, _)| known == case);
         match name {
-            "value" if is_case => self.case(class, case),
+            "value" if is_case => self.case(class, case, at),
             "name" if is_case => Some(Value::String(case.to_owned())),
             _ => None,
         }

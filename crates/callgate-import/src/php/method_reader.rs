@@ -84,7 +84,7 @@ impl<'r, 't> MethodReader<'r, 't> {
     /// Returns the value of an expression. Returns `None` if it is not constant, or if the constants of the method
     /// together are too large.
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
-        let value = evaluate(self.reader.symbols, self.at, expression)?;
+        let value = evaluate(self.at, expression)?;
         let bytes_left = self.bytes_left.get();
         self.bytes_left.set(bytes_left - json_bytes(&value, bytes_left)?);
         Some(value)
@@ -103,7 +103,7 @@ impl<'r, 't> MethodReader<'r, 't> {
     }
 
     fn ty(&mut self, native: Option<&str>, documented: Option<&str>) -> Result<TypeExpr, String> {
-        let read = types::read_both(self.reader.symbols, self.at, native, documented);
+        let read = types::read_both(self.at, native, documented);
         let (ty, problem) = read.map_err(|error| error.to_string())?;
         if let Some(error) = problem {
             let taken = if native.is_some() { "using the signature's" } else { "using `mixed`" };

@@ -26,7 +26,7 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
             continue;
         }
         owners.extend(reader.symbols.traits(owner));
-        let at = Context { scope: &owner.scope, class: Some(class) };
+        let at = Context { scope: &owner.scope, ..reader.symbols.at(class) };
         for method in &owner.methods {
             let Some(tag) = method.doc.first("rpc") else { continue };
             let id = tag.split_whitespace().next().unwrap_or(&method.name);

@@ -19,14 +19,9 @@ pub(super) struct Symbols {
 /// Location of a name. Names are resolved relative to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'t> {
+    pub(super) symbols: &'t Symbols,
     pub(super) scope: &'t Scope,
     pub(super) class: Option<&'t Class>,
-}
-
-impl<'t> Context<'t> {
-    pub(super) fn of(class: &'t Class) -> Self {
-        Self { scope: &class.scope, class: Some(class) }
-    }
 }
 
 impl Symbols {
@@ -45,38 +40,47 @@ impl Symbols {
         self.classes.get(*self.by_name.get(&name.to_ascii_lowercase())?)
     }
 
+    /// Returns the location of names in a class.
+    pub(super) fn at<'t>(&'t self, class: &'t Class) -> Context<'t> {
+        Context { symbols: self, scope: &class.scope, class: Some(class) }
+    }
+
     pub(super) fn parent(&self, class: &Class) -> Option<&Class> {
         let parent = class.parent.as_deref()?;
-        self.class(&self.resolve(Context::of(class), parent))
+        self.class(&self.at(class).resolve(parent))
     }
 
     pub(super) fn traits<'t>(&'t self, class: &'t Class) -> impl Iterator<Item = &'t Class> {
-        let find = |name: &String| self.class(&self.resolve(Context::of(class), name));
+        let find = |name: &String| self.class(&self.at(class).resolve(name));
         class.traits.iter().filter_map(find)
     }
+}
 
+impl<'t> Context<'t> {
     /// Returns the full name of a class, without a leading backslash.
     ///
-    /// Doc comments often omit the import. If a short name resolves to no class, and exactly one class has this short
-    /// name, the name refers to that class.
-    pub(super) fn resolve(&self, at: Context<'_>, written: &str) -> String {
-        let name = full_name(at, written);
-        if let Some(class) = self.class(&name) {
+    /// Doc comments often omit the import. A short name that resolves to no class is therefore the only
+    /// class with that short name, if there is exactly one.
+    pub(super) fn resolve(self, written: &str) -> String {
+        let Self { symbols, scope, .. } = self;
+        let name = full_name(self, written);
+        if let Some(class) = symbols.class(&name) {
             return class.name.clone();
         }
         let lower = written.to_ascii_lowercase();
-        let is_short = !written.contains('\\') && !at.scope.uses.contains_key(&lower);
-        let named = self.by_short_name.get(&lower).filter(|_| is_short);
+        let is_short = !written.contains('\\') && !scope.uses.contains_key(&lower);
+        let named = symbols.by_short_name.get(&lower).filter(|_| is_short);
         match named.map(Vec::as_slice) {
-            Some([only]) => self.classes.get(*only).map_or(name, |class| class.name.clone()),
+            Some([only]) => symbols.classes.get(*only).map_or(name, |class| class.name.clone()),
             _ => name,
         }
     }
 
-    /// Returns a constant outside of classes. Searches the namespace first, then the global namespace.
-    pub(super) fn constant(&self, at: Context<'_>, written: &str) -> Option<(&Scope, &Expression)> {
-        let found = self.constants.get(&full_name(at, written));
-        let (scope, expression) = found.or_else(|| self.constants.get(written))?;
+    /// Returns a constant outside of classes: of the namespace, or else of none.
+    pub(super) fn constant(self, written: &str) -> Option<(&'t Scope, &'t Expression)> {
+        let constants = &self.symbols.constants;
+        let found = constants.get(&full_name(self, written));
+        let (scope, expression) = found.or_else(|| constants.get(written))?;
         Some((scope.as_ref(), expression))
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::evaluate::evaluate;
-use super::symbols::{Context, Symbols};
+use super::symbols::Symbols;
 use super::syntax::{self, Parser};
 use super::{Source, methods_of};
 
@@ -41,7 +41,7 @@ fn read(texts: &[&str]) -> Source {
 fn constant(text: &str) -> Option<Value> {
     let symbols = declared(&[text]);
     let class = symbols.class("A").unwrap();
-    evaluate(&symbols, Context::of(class), class.constants.get("X").unwrap())
+    evaluate(symbols.at(class), class.constants.get("X").unwrap())
 }
 
 #[test]

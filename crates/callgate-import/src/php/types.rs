@@ -17,12 +17,12 @@ const BUILT_IN: &[&str] = &[
     "resource", "scalar", "stdclass", "string", "true", "void",
 ];
 
-/// Parses a type. An enum is replaced by its values.
-fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
+/// Parses a type. Enums become their values.
+fn read(at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
     let resolve = |name: &str| {
-        let name = symbols.resolve(at, name);
-        let class = symbols.class(&name).filter(|class| class.kind == Kind::Enum);
-        let values = class.and_then(|class| values(class, symbols));
+        let name = at.resolve(name);
+        let class = at.symbols.class(&name).filter(|class| class.kind == Kind::Enum);
+        let values = class.and_then(|class| values(class, at.symbols));
         values.map_or_else(|| format!("\\{name}"), |values| format!("({values})"))
     };
     with_full_names(text, &resolve).parse()
@@ -31,13 +31,12 @@ fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, Type
 /// Combines the types of a signature and of a doc comment. If there is neither, the result is `mixed`. If the doc
 /// comment is invalid and therefore ignored, also returns its error.
 pub(super) fn read_both(
-    symbols: &Symbols,
     at: Context<'_>,
     native: Option<&str>,
     documented: Option<&str>,
 ) -> Result<(TypeExpr, Option<TypeError>), TypeError> {
-    let native = native.map(|text| read(symbols, at, text));
-    let documented = documented.map(|text| read(symbols, at, text));
+    let native = native.map(|text| read(at, text));
+    let documented = documented.map(|text| read(at, text));
     Ok(match (native, documented) {
         (None, None) => (TypeExpr::Mixed, None),
         (Some(Ok(native)), None) => (native, None),
@@ -97,7 +96,7 @@ fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
     let value = |(name, value): &(String, Option<Expression>)| {
         let value = match value {
             None => Some(Value::String(name.clone())),
-            Some(value) => evaluate(symbols, Context::of(class), value),
+            Some(value) => evaluate(symbols.at(class), value),
         };
         match value? {
             Value::String(text) => Some(Literal::String(text)),
