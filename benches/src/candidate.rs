@@ -9,18 +9,20 @@ use clap::ValueEnum;
 pub enum Candidate {
     /// An axum handler that parses the envelope and writes a fixed reply: the minimum.
     Bare,
-    /// This project.
+    /// The packaged program.
     Callgate,
+    /// The packaged program in front of a service that supports batches.
+    Batch,
     /// The official Rust SDK, behind a token check.
     Rmcp,
     /// nginx as a reverse proxy.
     Nginx,
     /// A reverse proxy that only uses hyper's server and client.
-    Proxy,
-    /// This project, in front of a service.
-    Forward,
-    /// This project, in front of a service that supports batches.
-    Batch,
+    Hyper,
+    /// MCP Toolbox of npm.
+    Toolbox,
+    /// `FastMCP` of `PyPI`.
+    Fastmcp,
     /// The service, which sends the same reply to every request. It is not measured.
     Upstream,
 }
@@ -30,22 +32,14 @@ impl Candidate {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bare => "bare",
-            Self::Callgate | Self::Forward => "callgate",
+            Self::Callgate => "callgate",
+            Self::Batch => "callgate, batch",
             Self::Rmcp => "rmcp",
             Self::Nginx => "nginx",
-            Self::Proxy => "hyper",
-            Self::Batch => "callgate, batch",
+            Self::Hyper => "hyper",
+            Self::Toolbox => "MCP Toolbox",
+            Self::Fastmcp => "FastMCP",
             Self::Upstream => "upstream",
-        }
-    }
-
-    /// Returns the argument for `bench-server`, which does not run nginx.
-    pub fn argument(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Proxy => "proxy",
-            Self::Batch => "batch",
-            other => other.as_str(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::model;
+use crate::model::{self, TOOLS};
 
 /// A method and a protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub struct Case {
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// `tools/call` of `echo`.
+    /// `tools/call` of a function in the process of the server.
     Call,
     /// `tools/list`.
     List,
-    /// `tools/call` of `echo`, forwarded to the service.
+    /// `tools/call`, forwarded to the service.
     Forwarded,
     /// `tools/call` of `eth_chainId`, forwarded to anvil.
     Chain,
@@ -47,44 +47,31 @@ pub struct Request {
     /// Body.
     pub body: String,
     /// Text that the body of the reply must contain.
-    pub expected: String,
+    pub expected: &'static str,
 }
 
 impl Case {
-    /// Returns one request for each token. Lists use only tokens that see every tool, so that all replies are equal.
-    pub fn requests(self, tools: usize) -> Vec<Request> {
-        let step = match self.method {
-            Method::Call | Method::Forwarded | Method::Chain => 1,
-            Method::List => model::GRANT_SETS,
-        };
-        (0..model::TOKENS).step_by(step).map(|token| self.request(token, tools)).collect()
-    }
-
-    fn request(self, token: usize, tools: usize) -> Request {
-        let (params, expected) = match self.method {
-            Method::Call => {
-                let text = text(token);
-                (json!({"name": model::ECHO, "arguments": {"text": text}}), text)
-            }
-            Method::Forwarded => {
-                let params = json!({"name": model::ECHO, "arguments": {"text": text(token)}});
-                (params, model::ANSWER.to_owned())
-            }
-            Method::Chain => {
-                (json!({"name": model::CHAIN, "arguments": {}}), model::CHAIN_ID.to_owned())
-            }
-            Method::List => (json!({}), last_tool(tools)),
-        };
-        let body = json!({
-            "jsonrpc": "2.0",
-            "id": token,
-            "method": self.method.as_str(),
-            "params": self.with_meta(params),
+    /// Returns the requests of the load. Lists only use tokens that see every tool, so that all replies are equal.
+    pub fn requests(self) -> Vec<Request> {
+        let mut requests = self.all_requests();
+        requests.retain(|request| {
+            self.method != Method::List || model::grants_of_token(request.id) == model::EVERYTHING
         });
-        Request { id: token, headers: self.headers(token), body: body.to_string(), expected }
+        requests
     }
 
-    fn with_meta(self, mut params: Value) -> Value {
+    /// Returns one request for each of the usual tokens.
+    pub fn all_requests(self) -> Vec<Request> {
+        (0..model::TOKENS).map(|token| self.request(token)).collect()
+    }
+
+    /// Returns the request with a token.
+    pub fn request(self, token: usize) -> Request {
+        let mut params = match self.method.tool() {
+            Some(model::CHAIN) => json!({"name": model::CHAIN, "arguments": {}}),
+            Some(tool) => json!({"name": tool, "arguments": {"id_user": 2}}),
+            None => json!({}),
+        };
         if let (Era::Modern, Some(params)) = (self.era, params.as_object_mut()) {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": self.era.version(),
@@ -93,7 +80,15 @@ impl Case {
             });
             params.insert("_meta".to_owned(), meta);
         }
-        params
+        let method = self.method.as_str();
+        let body = json!({"jsonrpc": "2.0", "id": token, "method": method, "params": params});
+        let expected = match self.method {
+            Method::Call | Method::Forwarded => model::NAME,
+            Method::Chain => model::CHAIN_ID,
+            // The last tool.
+            Method::List => concat!('"', "user_get", '"'),
+        };
+        Request { id: token, headers: self.headers(token), body: body.to_string(), expected }
     }
 
     fn headers(self, token: usize) -> Vec<(&'static str, String)> {
@@ -105,64 +100,42 @@ impl Case {
         ];
         if self.era == Era::Modern {
             headers.push(("Mcp-Method", self.method.as_str().to_owned()));
-            match self.method {
-                Method::List => {}
-                Method::Call | Method::Forwarded => {
-                    headers.push(("Mcp-Name", model::ECHO.to_owned()));
-                }
-                Method::Chain => headers.push(("Mcp-Name", model::CHAIN.to_owned())),
-            }
+            headers.extend(self.method.tool().map(|tool| ("Mcp-Name", tool.to_owned())));
         }
         headers
     }
 
     /// Checks the whole body of a reply, which is slower than searching for [`Request::expected`]. Returns the problem,
     /// if there is one.
-    pub fn problem(self, request: &Request, tools: usize, body: &[u8]) -> Option<&'static str> {
+    pub fn problem(self, request: &Request, body: &[u8]) -> Option<&'static str> {
         let Ok(reply) = serde_json::from_slice::<Value>(body) else { return Some("invalid JSON") };
         if reply.get("id").and_then(Value::as_u64) != u64::try_from(request.id).ok() {
             return Some("wrong id");
         }
         // A proxy returns the reply of the service, which is not MCP.
-        let is_proxied =
-            self.method == Method::Forwarded && reply.pointer("/result/text").is_some();
+        let user = model::user();
+        let is_proxied = self.method == Method::Forwarded && reply.get("result") == Some(&user);
         let has_type = reply.pointer("/result/resultType").is_some();
         if !is_proxied && has_type != (self.era == Era::Modern) {
             return Some("reply of another protocol era");
         }
+        let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
         let is_right = match self.method {
-            Method::Forwarded if is_proxied => {
-                reply.get("result") == Some(&json!({"text": model::ANSWER}))
-            }
             Method::Call | Method::Forwarded => {
-                let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
-                let echoed = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
-                echoed == Some(json!({"text": request.expected}))
+                let result = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+                is_proxied || result == Some(user)
             }
-            Method::Chain => {
-                let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
-                text == Some(model::CHAIN_ID)
-            }
+            Method::Chain => text == Some(model::CHAIN_ID),
             Method::List => {
                 let listed = reply.pointer("/result/tools").and_then(Value::as_array);
-                let right: Vec<Value> =
-                    model::tools(tools).iter().map(model::Tool::to_json).collect();
-                listed == Some(&right)
+                let grants = model::grants_of_token(request.id);
+                let tools = model::tools(TOOLS);
+                let right = tools.iter().filter(|tool| tool.is_open_to(grants));
+                listed == Some(&right.map(model::Tool::to_json).collect())
             }
         };
         (!is_right).then_some("wrong result")
     }
-}
-
-/// Returns about 90 characters, different for each token, so that the arguments have about 100 bytes.
-fn text(token: usize) -> String {
-    format!(
-        "argument {token:04} of the benchmark, as long as what an agent would usually send to a tool."
-    )
-}
-
-fn last_tool(tools: usize) -> String {
-    model::tools(tools).last().map(|tool| format!("\"{}\"", tool.name)).unwrap_or_default()
 }
 
 impl Method {
@@ -171,6 +144,15 @@ impl Method {
         match self {
             Self::Call | Self::Forwarded | Self::Chain => "tools/call",
             Self::List => "tools/list",
+        }
+    }
+
+    fn tool(self) -> Option<&'static str> {
+        match self {
+            Self::Call => Some(model::LOCAL),
+            Self::Forwarded => Some(model::FORWARDED),
+            Self::Chain => Some(model::CHAIN),
+            Self::List => None,
         }
     }
 }
@@ -187,6 +169,7 @@ impl Era {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.method.as_str(), self.era.version())
+        let forwarded = if self.method == Method::Forwarded { "forwarded " } else { "" };
+        write!(f, "{forwarded}{}, {}", self.method.as_str(), self.era.version())
     }
 }

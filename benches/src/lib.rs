@@ -2,8 +2,9 @@
 
 pub mod candidate;
 pub mod case;
+pub mod chart;
 pub mod model;
-pub mod npm;
+pub mod packages;
 pub mod reply;
 pub mod suite;
 pub mod table;

@@ -2,22 +2,44 @@
 
 use serde_json::{Map, Value, json};
 
+/// Number of tools.
+pub const TOOLS: usize = 50;
 /// Number of sections.
 pub const SECTIONS: usize = 20;
 /// Number of sets of grants.
 pub const GRANT_SETS: usize = 100;
+/// Number of sets of grants with which every tool is visible. They differ in masks.
+const COMPLETE_SETS: usize = 50;
 /// Number of tokens. Token `n` has the grants `n % GRANT_SETS`.
 pub const TOKENS: usize = 1000;
-/// Tool that is called.
-pub const ECHO: &str = "echo";
+/// Grants with which every tool is visible.
+pub const EVERYTHING: u32 = (1 << SECTIONS) - 1;
 
-/// Tool of an Ethereum node that is called.
+/// Tool that runs in the process of the server: a function of Callgate's demo.
+pub const LOCAL: &str = "user_get";
+/// Tool of the service.
+pub const FORWARDED: &str = "user_fetch";
+/// Tool of an Ethereum node.
 pub const CHAIN: &str = "eth_chainId";
 /// Its result, the id of anvil's chain.
 pub const CHAIN_ID: &str = "0x7a69";
-/// Reply of the service.
-pub const ANSWER: &str =
-    "the answer of the service, as long as what a method would usually have to say to an agent.";
+/// Result of [`LOCAL`] and of [`FORWARDED`].
+pub const USER: &str = r#"{"id":2,"name":"Ravi Menon"}"#;
+/// Text in it.
+pub const NAME: &str = "Ravi Menon";
+
+/// [`LOCAL`] as the demo lists it.
+const LOCAL_TOOL: &str = r#"{"name":"user_get","title":"Get user",
+"description":"Looks up a user of the site by number.",
+"inputSchema":{"type":"object","properties":{
+"id_user":{"type":"integer","description":"The user's number."},
+"include_details":{"type":"boolean","description":"Also return e-mail and roles.","default":false}},
+"required":["id_user"],"additionalProperties":false},
+"outputSchema":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"},
+"email":{"anyOf":[{"type":"string"},{"type":"null"}]},
+"roles":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}]}},
+"required":["id","name"]},
+"annotations":{"readOnlyHint":true,"destructiveHint":false}}"#;
 
 /// Definition of a tool for all servers.
 #[derive(Debug, Clone)]
@@ -28,7 +50,7 @@ pub struct Tool {
     pub description: String,
     /// Required parameters.
     pub params: &'static [Param],
-    /// Section that the caller must be able to read, or `None` for a public tool.
+    /// Section that the caller must be able to read, or `None` for a tool that every caller may use.
     pub section: Option<usize>,
 }
 
@@ -45,11 +67,11 @@ pub struct Param {
     pub description: &'static str,
 }
 
-const ECHO_PARAMS: &[Param] = &[Param {
-    name: "text",
-    notation: "string",
-    json_type: "string",
-    description: "What comes back.",
+const USER_PARAMS: &[Param] = &[Param {
+    name: "id_user",
+    notation: "int",
+    json_type: "integer",
+    description: "The user's number.",
 }];
 
 const TOOL_PARAMS: &[Param] = &[
@@ -74,27 +96,25 @@ const TOOL_PARAMS: &[Param] = &[
 ];
 
 impl Tool {
-    /// Returns the JSON Schema of the arguments.
-    pub fn input_schema(&self) -> Map<String, Value> {
+    /// Returns the tool as in a `tools/list` reply.
+    pub fn to_json(&self) -> Value {
+        if self.name == LOCAL {
+            return serde_json::from_str(LOCAL_TOOL).unwrap_or_default();
+        }
         let property =
             |param: &Param| json!({"type": param.json_type, "description": param.description});
         let properties: Map<String, Value> =
             self.params.iter().map(|param| (param.name.to_owned(), property(param))).collect();
         let required: Vec<&str> = self.params.iter().map(|param| param.name).collect();
-        let mut schema = Map::new();
-        schema.insert("type".to_owned(), "object".into());
-        schema.insert("properties".to_owned(), properties.into());
-        schema.insert("required".to_owned(), required.into());
-        schema.insert("additionalProperties".to_owned(), false.into());
-        schema
-    }
-
-    /// Returns the tool as in a `tools/list` reply.
-    pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
             "description": self.description,
-            "inputSchema": self.input_schema(),
+            "inputSchema": {
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            },
             "annotations": {"readOnlyHint": true, "destructiveHint": false},
         })
     }
@@ -105,15 +125,15 @@ impl Tool {
     }
 }
 
-/// Returns `count` tools including `echo`, sorted by name. Two of five are public.
+/// Returns `count` tools including [`LOCAL`] and [`FORWARDED`], sorted by name. Two of five need no grants.
 pub fn tools(count: usize) -> Vec<Tool> {
-    let echo = Tool {
-        name: ECHO.to_owned(),
-        description: "Returns its arguments.".to_owned(),
-        params: ECHO_PARAMS,
+    let user = |name: &str| Tool {
+        name: name.to_owned(),
+        description: "Looks up a user.".to_owned(),
+        params: USER_PARAMS,
         section: None,
     };
-    let others = (0..count.saturating_sub(1)).map(|number| Tool {
+    let others = (0..count.saturating_sub(2)).map(|number| Tool {
         name: format!("tool_{number:02}"),
         description: format!(
             "Finds the items of collection {number} that match a query, newest first."
@@ -122,9 +142,14 @@ pub fn tools(count: usize) -> Vec<Tool> {
         // The shift gives each section other tools in each turn.
         section: ((number + number / SECTIONS) % 5 >= 2).then_some(number % SECTIONS),
     });
-    let mut tools: Vec<Tool> = others.chain([echo]).collect();
+    let mut tools: Vec<Tool> = others.chain([user(LOCAL), user(FORWARDED)]).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools
+}
+
+/// Returns the result of [`LOCAL`] and of [`FORWARDED`].
+pub fn user() -> Value {
+    serde_json::from_str(USER).unwrap_or_default()
 }
 
 /// Returns the name of a section.
@@ -132,20 +157,26 @@ pub fn section_name(section: usize) -> String {
     format!("s{section:02}")
 }
 
-/// Returns a set of grants, in which bit `s` allows reading section `s`. Set 0 has all bits.
+/// Returns a set of grants, in which bit `s` allows reading section `s`.
 pub fn grant_set(number: usize) -> u32 {
-    let everything = (1_u32 << SECTIONS) - 1;
-    if number == 0 {
-        return everything;
+    if number < COMPLETE_SETS {
+        return EVERYTHING;
     }
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let mixed = number.wrapping_mul(0x9E37_79B1);
-    (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & everything
+    (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & EVERYTHING
 }
 
-/// Returns the number of a token's set of grants.
-pub fn grant_set_of_token(token: usize) -> usize {
-    token % GRANT_SETS
+/// Returns the mask that a set of grants has on a section: 0 for none, 2 to read, 4 to write.
+pub fn mask(number: usize, section: usize) -> u8 {
+    let is_writer = number >> (section % 7) & 1 == 1;
+    let is_reader = grant_set(number) >> section & 1 == 1;
+    u8::from(is_reader) * (2 + 2 * u8::from(is_writer))
+}
+
+/// Returns the grants of a token.
+pub fn grants_of_token(token: usize) -> u32 {
+    grant_set(token % GRANT_SETS)
 }
 
 /// Returns a token.
@@ -161,15 +192,24 @@ mod tests {
 
     #[test]
     fn sets_of_grants_differ() {
-        let sets: HashSet<u32> = (0..GRANT_SETS).map(grant_set).collect();
+        let masks = |set| (0..SECTIONS).map(|section| mask(set, section)).collect::<Vec<u8>>();
+        let sets: HashSet<Vec<u8>> = (0..GRANT_SETS).map(masks).collect();
         assert_eq!(sets.len(), GRANT_SETS);
     }
 
     #[test]
-    fn only_the_first_set_sees_everything() {
-        let tools = tools(50);
+    fn half_of_the_sets_see_everything() {
+        let tools = tools(TOOLS);
+        assert_eq!(tools.len(), TOOLS);
         let visible = |set| tools.iter().filter(|tool| tool.is_open_to(grant_set(set))).count();
-        assert_eq!((tools.len(), visible(0)), (50, 50));
-        assert!((1..GRANT_SETS).all(|set| visible(set) < 50));
+        assert!((0..COMPLETE_SETS).all(|set| visible(set) == TOOLS));
+        assert!((COMPLETE_SETS..GRANT_SETS).all(|set| visible(set) < TOOLS));
+    }
+
+    #[test]
+    fn the_local_tool_is_json() {
+        let tools = tools(TOOLS);
+        assert_eq!(tools.last().unwrap().to_json()["name"], LOCAL);
+        assert_eq!(user()["name"], NAME);
     }
 }

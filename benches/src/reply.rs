@@ -29,7 +29,7 @@ impl Reply {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
         });
-        let Some(length) = length else { bail!("reply has no Content-Length") };
+        let Some(length) = length else { bail!("reply has no Content-Length: {head}") };
         let end = body + length?;
         Ok((bytes.len() >= end).then_some(Self { status, body: body..end }))
     }

@@ -88,7 +88,7 @@ fn benchmarks() -> Vec<Benchmark> {
         )),
         Benchmark::of(Step::cargo("the catalog by size", &bench("catalog"))),
         report(
-            "a forwarded call compared with nginx and hyper",
+            "the packaged program compared with nginx, hyper and other gateways (forward)",
             "docs/internals/benchmarks/forward.md",
             "bench",
             &["--suite", "forward"],
@@ -114,10 +114,16 @@ fn benchmarks() -> Vec<Benchmark> {
             )
         },
         report(
-            "the server compared with axum and rmcp",
+            "the packaged program compared with axum and rmcp (server)",
             "docs/internals/benchmarks/server.md",
             "bench",
-            &[],
+            &["--suite", "server"],
+        ),
+        report(
+            "the packaged program by size of its registry (scale)",
+            "docs/internals/benchmarks/scale.md",
+            "bench",
+            &["--suite", "scale"],
         ),
     ]
 }
@@ -142,6 +148,7 @@ mod tests {
         assert_eq!((builds("faults"), builds("bridge")), (1, 2));
         assert_eq!(steps("faults", &[]).len(), 2);
         assert_eq!(steps("instructions", &[]).len(), 4);
+        assert_eq!(steps("the packaged program", &[]).len(), 2 + 3);
         assert_eq!(steps("", &[]).len(), 3 + benchmarks().len());
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
-use callgate_bench::npm;
+use callgate_bench::packages::{beside, npm};
 use serde::Deserialize;
 
 use crate::peer::Lines;
@@ -46,7 +46,7 @@ impl Demo {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("callgate-bench-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
-        let mut process = Command::new(program()?)
+        let mut process = Command::new(beside("callgate")?)
             .args(["serve", "--demo", "--json", "--listen", "127.0.0.1:0"])
             .env("CALLGATE_LIMITS_REQUESTS_PER_CALLER", "none")
             .current_dir(&directory)
@@ -54,7 +54,7 @@ impl Demo {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("failed to start `callgate`; build it with `cargo xtask dist`")?;
+            .context("failed to start `callgate`")?;
         let mut line = String::new();
         let output = process.stdout.take().context("stdout is not piped")?;
         BufReader::new(output).read_line(&mut line)?;
@@ -68,15 +68,10 @@ impl Demo {
 
     /// Returns the command of `callgate bridge`.
     pub(crate) fn bridge(&self) -> anyhow::Result<Lines> {
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(beside("callgate")?);
         command.args(["bridge", "--url", &self.url()]).env("CALLGATE_TOKEN", &self.token);
         Lines::start(command)
     }
-}
-
-/// Returns the program in the directory of this one.
-fn program() -> anyhow::Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name("callgate"))
 }
 
 /// npm packages, installed below `target`.
@@ -85,7 +80,7 @@ pub(crate) struct Npm(PathBuf);
 
 impl Npm {
     pub(crate) fn install() -> anyhow::Result<Self> {
-        Ok(Self(npm::install(&[REMOTE])?))
+        Ok(Self(npm(&[REMOTE])?))
     }
 
     /// Returns the command of `mcp-remote`.

@@ -2,11 +2,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use callgate_bench::packages::beside;
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -49,14 +49,14 @@ impl Server {
         std::fs::write(path.join("callgate.toml"), table)?;
         std::fs::write(path.join("openrpc.json"), service::description().to_string())?;
         let command = |arguments: &[&str]| -> anyhow::Result<Command> {
-            let mut command = Command::new(program()?);
+            let mut command = Command::new(beside("callgate")?);
             command.args(arguments).current_dir(&path).stdin(Stdio::null());
             Ok(command)
         };
         let mut process = command(&["serve", "--demo", "--json", "--listen", "127.0.0.1:0"])?
             .stdout(Stdio::piped())
             .spawn()
-            .context("failed to start `callgate`; build it with `cargo xtask dist`")?;
+            .context("failed to start `callgate`")?;
         let output = process.stdout.take().context("stdout is not piped")?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
         // From here on, a failure kills the process.
@@ -104,9 +104,4 @@ impl Server {
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         Ok(kibibytes.context("no VmRSS in /proc")? * 1024)
     }
-}
-
-/// Returns the program in the directory of this one.
-fn program() -> anyhow::Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name("callgate"))
 }

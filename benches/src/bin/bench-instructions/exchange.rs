@@ -8,11 +8,8 @@ use callgate_bench::model;
 use callgate_bench::reply::Reply;
 use serde_json::{Value, json};
 
+use crate::Kind;
 use crate::server::Server;
-use crate::{Kind, Program};
-
-/// Text in the result of a call.
-const NAME: &str = "Ravi Menon";
 
 /// Sends `count` requests and checks each reply.
 pub(crate) fn send(server: &Server, kind: Kind, count: u32) -> anyhow::Result<()> {
@@ -24,9 +21,8 @@ pub(crate) fn send(server: &Server, kind: Kind, count: u32) -> anyhow::Result<()
         let (status, body) = receive(&mut stream, &mut buffer)?;
         let text = String::from_utf8_lossy(body);
         let expected = match kind {
-            Kind::Call => NAME,
             Kind::List => "inputSchema",
-            Kind::Forward => model::ANSWER,
+            Kind::Call | Kind::Forward => model::NAME,
         };
         let is_right = status == 200 && text.contains(expected);
         ensure!(is_right, "request {id}: {status} {text}");
@@ -35,13 +31,10 @@ pub(crate) fn send(server: &Server, kind: Kind, count: u32) -> anyhow::Result<()
 }
 
 fn request(server: &Server, kind: Kind, id: u32) -> Vec<u8> {
-    let (method, mut params) = match (kind, server.program) {
-        (Kind::List, _) => ("tools/list", json!({})),
-        (_, Program::Callgate) => {
-            ("tools/call", json!({"name": "user_get", "arguments": {"id_user": 2}}))
-        }
-        (_, Program::Other(_)) => {
-            ("tools/call", json!({"name": "echo", "arguments": {"text": NAME}}))
+    let (method, mut params) = match kind {
+        Kind::List => ("tools/list", json!({})),
+        Kind::Call | Kind::Forward => {
+            ("tools/call", json!({"name": model::LOCAL, "arguments": {"id_user": 2}}))
         }
     };
     let meta = json!({

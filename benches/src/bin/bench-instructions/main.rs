@@ -46,7 +46,7 @@ pub(crate) enum Program {
 /// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `tools/call` of a function of the demo, or of `echo`.
+    /// `tools/call` of a function in the process of the server.
     Call,
     /// `tools/list` of nine tools.
     List,
@@ -62,7 +62,7 @@ const MEASURED: [(&str, Program, Kind); 8] = [
     ("`tools/list`, bare axum", Program::Other("bare"), Kind::List),
     ("`tools/list`, rmcp", Program::Other("rmcp"), Kind::List),
     ("forwarded call, callgate", Program::Callgate, Kind::Forward),
-    ("forwarded call, hyper", Program::Other("proxy"), Kind::Forward),
+    ("forwarded call, hyper", Program::Other("hyper"), Kind::Forward),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use callgate_bench::model;
+use callgate_bench::packages::beside;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,7 +21,6 @@ const TOOLS: &str = "9";
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    pub(crate) program: Program,
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
     directory: TempDir,
@@ -85,7 +85,7 @@ impl Server {
         let (child, line) = started(command)?;
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         // From here on, a failure kills the process.
-        let mut server = Self { child, program, address, token, directory };
+        let mut server = Self { child, address, token, directory };
         if program == Program::Callgate {
             let started: Value = serde_json::from_str(&line).context("the server did not start")?;
             let text = |path: &str| started.pointer(path).and_then(Value::as_str);
@@ -110,12 +110,6 @@ impl Server {
 
 fn counts_file(directory: &Path) -> PathBuf {
     directory.join("counts")
-}
-
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name(name);
-    ensure!(path.is_file(), "{} is not built", path.display());
-    Ok(path)
 }
 
 /// Starts a command and returns its first line of output.

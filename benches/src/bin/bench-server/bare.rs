@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use callgate_bench::model::Tool;
+use callgate_bench::model::{Tool, USER};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -29,14 +29,6 @@ struct Envelope<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     method: &'a str,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct CallParams<'a> {
-    #[serde(borrow)]
-    arguments: &'a RawValue,
 }
 
 /// End of the replies to `tools/list`, after the id.
@@ -69,31 +61,29 @@ async fn answer(State(lists): State<Arc<Lists>>, headers: HeaderMap, body: Bytes
 }
 
 fn reply(lists: &Lists, modern: bool, body: &[u8]) -> anyhow::Result<Body> {
-    let Envelope { id, method, params } = serde_json::from_slice(body)?;
+    let Envelope { id, method } = serde_json::from_slice(body)?;
     let start = format!(r#"{{"jsonrpc":"2.0","id":{}"#, id.get());
-    match (method, params) {
-        ("tools/list", _) => {
+    match method {
+        "tools/list" => {
             let rest = if modern { &lists.modern } else { &lists.legacy };
             Ok(Body::new(TwoParts::new(start, rest.clone())))
         }
-        ("tools/call", Some(params)) => {
-            let CallParams { arguments } = serde_json::from_str(params.get())?;
-            Ok(echo(start, modern, arguments.get())?.into())
-        }
+        "tools/call" => Ok(user(start, modern)?.into()),
         _ => anyhow::bail!("expected tools/list or tools/call, found {method}"),
     }
 }
 
-fn echo(start: String, modern: bool, arguments: &str) -> anyhow::Result<Vec<u8>> {
+fn user(start: String, modern: bool) -> anyhow::Result<Vec<u8>> {
     let mut reply = start.into_bytes();
-    reply.reserve(arguments.len() + 256);
+    reply.reserve(384);
     reply.extend_from_slice(if modern {
         br#","result":{"resultType":"complete","content":[{"type":"text","text":"#
     } else {
         br#","result":{"content":[{"type":"text","text":"#
     });
-    serde_json::to_writer(&mut reply, arguments)?;
-    reply.extend_from_slice(b"}]");
+    serde_json::to_writer(&mut reply, USER)?;
+    reply.extend_from_slice(br#"}],"structuredContent":"#);
+    reply.extend_from_slice(USER.as_bytes());
     reply.extend_from_slice(if modern { META.as_bytes() } else { b"" });
     reply.extend_from_slice(b"}}");
     Ok(reply)

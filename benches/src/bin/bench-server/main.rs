@@ -6,7 +6,6 @@ mod proxy;
 mod tests;
 mod two_parts;
 mod upstream;
-mod with_callgate;
 mod with_rmcp;
 
 use std::io::Write as _;
@@ -18,7 +17,6 @@ use callgate_bench::candidate::Candidate;
 use callgate_bench::model;
 use clap::Parser;
 use tokio::net::TcpListener;
-use tower::make::Shared;
 
 /// The allocator that the program `callgate` uses, for all servers.
 #[global_allocator]
@@ -29,8 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     /// Server to run.
     candidate: Candidate,
-    /// Number of tools, including `echo`.
-    #[arg(long, default_value_t = 50)]
+    /// Number of tools.
+    #[arg(long, default_value_t = model::TOOLS)]
     tools: usize,
     /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -40,8 +38,8 @@ struct Arguments {
     upstream: Option<SocketAddr>,
 }
 
-/// Uses one thread, because the server has one core.
-#[tokio::main(flavor = "current_thread")]
+/// Uses one thread for each core that the process may use, as Callgate does.
+#[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let tools = model::tools(arguments.tools);
@@ -51,7 +49,7 @@ async fn main() -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     let upstream = || arguments.upstream.context("`--upstream` is needed");
     match arguments.candidate {
-        Candidate::Proxy => return proxy::serve(listener, upstream()?).await,
+        Candidate::Hyper => return proxy::serve(listener, upstream()?).await,
         Candidate::Upstream => return upstream::serve(listener).await,
         _ => {}
     }
@@ -60,18 +58,8 @@ async fn main() -> anyhow::Result<()> {
     });
     match arguments.candidate {
         Candidate::Bare => axum::serve(listener, bare::router(&tools)?).await?,
-        Candidate::Callgate => {
-            axum::serve(listener, Shared::new(with_callgate::service(&tools)?)).await?;
-        }
-        candidate @ (Candidate::Forward | Candidate::Batch) => {
-            let batch = candidate == Candidate::Batch;
-            let service = with_callgate::forwarding(&tools, upstream()?, batch)?;
-            axum::serve(listener, Shared::new(service)).await?;
-        }
-        Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)).await?,
-        other @ (Candidate::Nginx | Candidate::Proxy | Candidate::Upstream) => {
-            bail!("`{other}` does not run in this program");
-        }
+        Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)?).await?,
+        other => bail!("`{other}` does not run in this program"),
     }
     Ok(())
 }

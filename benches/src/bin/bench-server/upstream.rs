@@ -1,11 +1,11 @@
-//! The service behind the proxies, written with hyper. Sends the same reply to every request, with the id of the
-//! request.
+//! The service behind the gateways, written with hyper. Sends the same result to every request: with its id to
+//! JSON-RPC requests, alone to others.
 
 use std::convert::Infallible;
 
 use anyhow::Context as _;
 use axum::body::Bytes;
-use callgate_bench::model;
+use callgate_bench::model::USER;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
-    id: &'a RawValue,
+    id: Option<&'a RawValue>,
 }
 
 /// Serves until it is killed.
@@ -48,12 +48,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 
 fn reply(body: &[u8]) -> (StatusCode, String) {
     match serde_json::from_slice(body) {
-        Ok(Envelope { id }) => {
-            let answer = model::ANSWER;
-            let reply =
-                format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"text":"{answer}"}}}}"#, id.get());
+        Ok(Envelope { id: Some(id) }) => {
+            let reply = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{USER}}}"#, id.get());
             (StatusCode::OK, reply)
         }
+        Ok(Envelope { id: None }) => (StatusCode::OK, USER.to_owned()),
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! rmcp without sessions and with JSON replies, behind a token check in axum, with the cheapest options for rmcp.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use axum::response::{IntoResponse as _, Response};
 use callgate_bench::model::{self, Tool};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -39,8 +40,8 @@ struct Handler {
 }
 
 /// Returns the router: the token check, then rmcp.
-pub(crate) fn router(tools: &[Tool]) -> Router {
-    let handler = Arc::new(Handler::new(tools));
+pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
+    let handler = Arc::new(Handler::new(tools)?);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true);
@@ -49,17 +50,15 @@ pub(crate) fn router(tools: &[Tool]) -> Router {
         Arc::new(NeverSessionManager::default()),
         config,
     );
-    Router::new()
+    Ok(Router::new()
         .route_service("/mcp", service)
-        .layer(from_fn_with_state(Arc::new(tokens()), check_token))
+        .layer(from_fn_with_state(Arc::new(tokens()), check_token)))
 }
 
 fn tokens() -> Tokens {
     let digest = |number| Sha256::digest(model::token(number).as_bytes()).into();
     let granted = |set| Granted { set, sections: model::grant_set(set) };
-    (0..model::TOKENS)
-        .map(|number| (digest(number), granted(model::grant_set_of_token(number))))
-        .collect()
+    (0..model::TOKENS).map(|number| (digest(number), granted(number % model::GRANT_SETS))).collect()
 }
 
 async fn check_token(
@@ -80,27 +79,29 @@ async fn check_token(
 }
 
 impl Handler {
-    fn new(tools: &[Tool]) -> Self {
-        let all: Vec<(&Tool, rmcp::model::Tool)> =
-            tools.iter().map(|tool| (tool, rmcp_tool(tool))).collect();
+    fn new(tools: &[Tool]) -> anyhow::Result<Self> {
+        let all = tools.iter().map(|tool| Ok((tool, rmcp_tool(tool)?)));
+        let all: Vec<(&Tool, rmcp::model::Tool)> = all.collect::<anyhow::Result<_>>()?;
         let visible = |set| {
             let grants = model::grant_set(set);
             let visible = all.iter().filter(|(tool, _)| tool.is_open_to(grants));
             visible.map(|(_, tool)| tool.clone()).collect()
         };
-        Self {
+        Ok(Self {
             visible: (0..model::GRANT_SETS).map(visible).collect(),
             tools: tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect(),
-        }
+        })
     }
 }
 
-/// Leaks the strings, because rmcp copies the list for each reply and borrowed strings are cheaper to copy.
-fn rmcp_tool(tool: &Tool) -> rmcp::model::Tool {
-    let name: &'static str = tool.name.clone().leak();
-    let description: &'static str = tool.description.clone().leak();
-    rmcp::model::Tool::new(name, description, tool.input_schema())
-        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
+/// Leaks the strings: rmcp copies the list for each reply, and borrowed strings are cheaper to copy.
+fn rmcp_tool(tool: &Tool) -> anyhow::Result<rmcp::model::Tool> {
+    let mut tool: rmcp::model::Tool = serde_json::from_value(tool.to_json())?;
+    tool.name = Cow::Borrowed(tool.name.into_owned().leak());
+    tool.description = tool
+        .description
+        .map(|text| -> Cow<'static, str> { Cow::Borrowed(text.into_owned().leak()) });
+    Ok(tool)
 }
 
 fn granted(context: &RequestContext<RoleServer>) -> Result<Granted, ErrorData> {
@@ -133,10 +134,8 @@ impl ServerHandler for Handler {
             .get(request.name.as_ref())
             .filter(|tool| tool.is_open_to(grants))
             .ok_or_else(|| ErrorData::invalid_params("no such tool", None))?;
-        let arguments = serde_json::to_string(&request.arguments.unwrap_or_default())
-            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        let mut result = CallToolResult::success(vec![ContentBlock::text(arguments)]);
-        // Omitted, because the other servers omit it too.
+        let mut result = CallToolResult::structured(model::user());
+        // The other servers also omit it.
         result.is_error = None;
         Ok(result.into())
     }

@@ -10,10 +10,11 @@ use mio::{Events, Poll, Token};
 
 use crate::connection::Connection;
 
-/// Number of connections to each server.
-pub(crate) const CONNECTIONS: usize = 32;
 /// Maximum time without a reply.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(10);
+/// Pause between looks for replies at a fixed rate, if the servers use the core as well. The poller's own timeout is
+/// in milliseconds.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Bytes of a request and the expected reply.
 #[derive(Debug)]
@@ -23,19 +24,43 @@ pub(crate) struct Prepared {
     expected: memmem::Finder<'static>,
 }
 
-/// Encodes the requests of a case for a server.
-pub(crate) fn prepare(case: Case, tools: usize, address: SocketAddr) -> Vec<Prepared> {
-    let prepare = |request: Request| {
+impl Prepared {
+    /// Encodes a request to a server.
+    pub(crate) fn new(request: Request, address: SocketAddr) -> Self {
         let mut text = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\n");
         for (name, value) in &request.headers {
             text.extend([name, ": ", value, "\r\n"]);
         }
         let length = request.body.len();
         text.extend([&format!("Content-Length: {length}\r\n\r\n"), request.body.as_str()]);
-        let expected = memmem::Finder::new(request.expected.as_bytes()).into_owned();
-        Prepared { request, bytes: text.into_bytes(), expected }
-    };
-    case.requests(tools).into_iter().map(prepare).collect()
+        let expected = memmem::Finder::new(request.expected);
+        Self { request, bytes: text.into_bytes(), expected }
+    }
+
+    fn check(&self, status: u16, body: &[u8]) -> anyhow::Result<()> {
+        if status == 200 && self.expected.find(body).is_some() {
+            return Ok(());
+        }
+        let body: String = String::from_utf8_lossy(body).chars().take(300).collect();
+        let Request { id, expected, .. } = &self.request;
+        bail!("request {id}: expected 200 with `{expected}`, found {status} with `{body}`")
+    }
+}
+
+/// Encodes the requests of a case for a server.
+pub(crate) fn prepare(case: Case, address: SocketAddr) -> Vec<Prepared> {
+    case.requests().into_iter().map(|request| Prepared::new(request, address)).collect()
+}
+
+/// How the load generator waits for replies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waiting {
+    /// Without sleeping, on a core of its own: to be woken would cost time of the server's core.
+    Spin,
+    /// Sleeps until a reply arrives.
+    Block,
+    /// Looks every [`PAUSE`].
+    Pause,
 }
 
 /// Connections to a server, each with its current request.
@@ -55,7 +80,7 @@ impl Client {
         let connections = (0..connections)
             .map(|number| Ok((Connection::open(address, &poll, Token(number))?, None)))
             .collect::<anyhow::Result<_>>()?;
-        let events = Events::with_capacity(CONNECTIONS);
+        let events = Events::with_capacity(1024);
         Ok(Self { poll, events, connections, heard: Instant::now() })
     }
 
@@ -79,18 +104,23 @@ impl Client {
         connection.send(&prepared.bytes)
     }
 
-    /// Reads and checks the available replies, and adds the idle connections to `free`. Does not sleep, because waking
-    /// up the load generator would cost time on the server's core.
+    /// Reads and checks the available replies, and adds the idle connections to `free`.
     pub(crate) fn receive(
         &mut self,
         requests: &[Prepared],
         free: &mut Vec<usize>,
+        waiting: Waiting,
     ) -> anyhow::Result<()> {
-        self.poll.poll(&mut self.events, Some(Duration::ZERO))?;
-        let is_waiting = self.connections.iter().any(|(_, under_way)| under_way.is_some());
-        if !self.events.is_empty() || !is_waiting {
+        let timeout = if matches!(waiting, Waiting::Block) { SILENCE } else { Duration::ZERO };
+        self.poll.poll(&mut self.events, Some(timeout))?;
+        if self.events.is_empty() && matches!(waiting, Waiting::Pause) {
+            std::thread::sleep(PAUSE);
+        }
+        if !self.events.is_empty() {
             self.heard = Instant::now();
-        } else if self.heard.elapsed() >= SILENCE {
+        } else if self.heard.elapsed() >= SILENCE
+            && self.connections.iter().any(|(_, under_way)| under_way.is_some())
+        {
             bail!("no reply for {SILENCE:?}");
         }
         for event in &self.events {
@@ -108,36 +138,19 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request and checks the whole reply. Returns the length of its body.
-    pub(crate) fn ask(
-        &mut self,
-        case: Case,
-        tools: usize,
-        prepared: &Prepared,
-    ) -> anyhow::Result<usize> {
+    /// Sends a request and checks the whole reply. Returns its body.
+    pub(crate) fn ask(&mut self, case: Case, prepared: &Prepared) -> anyhow::Result<&[u8]> {
         let (connection, _) = self.connections.first_mut().context("no connection")?;
         connection.send(&prepared.bytes)?;
-        loop {
+        while connection.receive()?.is_none() {
             self.poll.poll(&mut self.events, Some(SILENCE))?;
             ensure!(!self.events.is_empty(), "no reply for {SILENCE:?}");
-            if let Some((status, body)) = connection.receive()? {
-                prepared.check(status, body)?;
-                if let Some(problem) = case.problem(&prepared.request, tools, body) {
-                    bail!("{case}: {problem}: {}", String::from_utf8_lossy(body));
-                }
-                return Ok(body.len());
-            }
         }
-    }
-}
-
-impl Prepared {
-    fn check(&self, status: u16, body: &[u8]) -> anyhow::Result<()> {
-        if status == 200 && self.expected.find(body).is_some() {
-            return Ok(());
+        let (status, body) = connection.reply()?.context("no reply")?;
+        prepared.check(status, body)?;
+        if let Some(problem) = case.problem(&prepared.request, body) {
+            bail!("{case}: {problem}: {}", String::from_utf8_lossy(body));
         }
-        let body: String = String::from_utf8_lossy(body).chars().take(300).collect();
-        let Request { id, expected, .. } = &self.request;
-        bail!("request {id}: expected 200 with `{expected}`, found {status} with `{body}`")
+        Ok(body)
     }
 }

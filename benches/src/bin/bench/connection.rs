@@ -64,4 +64,11 @@ impl Connection {
             }
         }
     }
+
+    /// Returns status and body of the reply if it is complete.
+    pub(crate) fn reply(&self) -> anyhow::Result<Option<(u16, &[u8])>> {
+        let bytes = self.buffer.get(..self.filled).unwrap_or_default();
+        let reply = Reply::parse(bytes)?;
+        Ok(reply.map(|reply| (reply.status, bytes.get(reply.body).unwrap_or_default())))
+    }
 }

@@ -7,23 +7,19 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 /// Maximum time until a server listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Returns a free port of loopback.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Waits until a child process listens. Kills it if it does not.
+/// Waits until a child process listens.
 pub(crate) fn wait_for(child: &mut Child, address: SocketAddr) -> anyhow::Result<()> {
     let begun = Instant::now();
     while TcpStream::connect(address).is_err() {
-        let is_over = child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
-        if is_over {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        ensure!(!is_over, "no process listens on {address}");
+        ensure!(child.try_wait()?.is_none(), "the process for {address} has ended");
+        ensure!(begun.elapsed() < PATIENCE, "no process listens on {address}");
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, Prepared};
+use crate::client::{Client, Prepared, Waiting};
 
 /// Maximum delay at the end of a round. A server with a longer delay counts as one that cannot keep up.
 const GRACE: Duration = Duration::from_millis(250);
@@ -20,7 +20,9 @@ pub(crate) fn full(
     client: &mut Client,
     requests: &[Prepared],
     length: Duration,
+    is_separate: bool,
 ) -> anyhow::Result<Full> {
+    let waiting = if is_separate { Waiting::Spin } else { Waiting::Block };
     let mut turn = (0..requests.len()).cycle();
     let mut free: Vec<usize> = client.connections().collect();
     let mut under_way = 0_u32;
@@ -38,7 +40,7 @@ pub(crate) fn full(
         if under_way == 0 {
             return Ok(Full { answered, took: started.elapsed() });
         }
-        client.receive(requests, &mut free)?;
+        client.receive(requests, &mut free, waiting)?;
         let replies = u32::try_from(free.len()).unwrap_or(u32::MAX);
         under_way -= replies;
         answered += replies;
@@ -60,12 +62,15 @@ pub(crate) fn paced(
     requests: &[Prepared],
     per_second: f64,
     length: Duration,
+    is_separate: bool,
 ) -> anyhow::Result<Paced> {
+    let waiting = if is_separate { Waiting::Spin } else { Waiting::Pause };
     let interval = Duration::from_secs_f64(1.0 / per_second);
     let mut turn = (0..requests.len()).cycle();
-    let mut idle: Vec<usize> = client.connections().collect();
+    // In turns, so that no connection idles until the server closes it.
+    let mut idle: VecDeque<usize> = client.connections().collect();
     let mut due_of = vec![Instant::now(); idle.len()];
-    let mut waiting = VecDeque::new();
+    let mut due = VecDeque::new();
     let mut latencies = Vec::new();
     let mut free = Vec::new();
     let started = Instant::now();
@@ -73,25 +78,25 @@ pub(crate) fn paced(
     loop {
         let now = Instant::now();
         while next <= now && next < started + length {
-            waiting.push_back(next);
+            due.push_back(next);
             next += interval;
         }
         let is_over = now >= started + length + GRACE;
-        while !is_over && !waiting.is_empty() {
-            let (Some(connection), Some(request)) = (idle.pop(), turn.next()) else { break };
-            if let (Some(due), Some(slot)) = (waiting.pop_front(), due_of.get_mut(connection)) {
-                *slot = due;
+        while !is_over && !due.is_empty() {
+            let (Some(connection), Some(request)) = (idle.pop_front(), turn.next()) else { break };
+            if let (Some(time), Some(slot)) = (due.pop_front(), due_of.get_mut(connection)) {
+                *slot = time;
             }
             client.send(connection, requests, request)?;
         }
         let none_under_way = idle.len() == due_of.len();
-        if none_under_way && now >= started + length && (is_over || waiting.is_empty()) {
+        if none_under_way && now >= started + length && (is_over || due.is_empty()) {
             latencies.sort_unstable();
-            return Ok(Paced { latencies, left: waiting.len() });
+            return Ok(Paced { latencies, left: due.len() });
         }
-        client.receive(requests, &mut free)?;
+        client.receive(requests, &mut free, waiting)?;
         let now = Instant::now();
         latencies.extend(free.iter().filter_map(|number| Some(now - *due_of.get(*number)?)));
-        idle.append(&mut free);
+        idle.extend(free.drain(..));
     }
 }

@@ -1,13 +1,9 @@
 //! The machine and the assignment of its cores.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::progress;
-
-/// Core of the servers.
-const SERVER_CORE: &str = "0";
-/// Core of the load generator.
-const OWN_CORE: &str = "1";
 
 /// Description of the machine for the report.
 #[derive(Debug)]
@@ -15,43 +11,63 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) processor: String,
     pub(crate) kernel: String,
-    /// Whether servers and load generator have separate cores.
-    pub(crate) pinned: bool,
+    /// Set if processes can be assigned to cores.
+    can_pin: bool,
+}
+
+/// Cores of the servers while they have a number of threads.
+#[derive(Debug, Clone)]
+pub(crate) struct Placement {
+    pub(crate) threads: usize,
+    /// List of cores for `taskset`, or `None` if processes cannot be assigned.
+    cores: Option<String>,
+    /// Set if the load generator has a core of its own.
+    pub(crate) is_separate: bool,
 }
 
 impl Machine {
-    /// Pins this process to its core and detects the machine.
-    pub(crate) fn prepare() -> Self {
-        // Read before pinning, which reduces the number to one.
+    /// Detects the machine.
+    pub(crate) fn detect() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let pinned = cores > 1 && pin_self();
-        if !pinned {
-            progress(
-                "failed to pin processes to cores (no taskset, or one core only): results will be noisy",
-            );
+        let can_pin = cores > 1 && pin_self(&range(cores));
+        if !can_pin {
+            progress("no taskset, or one core only: servers use all cores, figures are noisy");
         }
-        Self {
-            cores,
-            processor: processor(),
-            kernel: first_line("/proc/sys/kernel/osrelease"),
-            pinned,
-        }
+        let kernel = first_line("/proc/sys/kernel/osrelease");
+        Self { cores, processor: processor(), kernel, can_pin }
     }
 
-    /// Returns a command that runs `program` on the servers' core.
-    pub(crate) fn server_command(&self, program: &std::path::Path) -> Command {
-        if !self.pinned {
-            return Command::new(program);
-        }
+    /// Assigns the first cores to the servers, and the next one to this process if there is one.
+    pub(crate) fn place(&self, threads: usize) -> Placement {
+        let is_separate = self.can_pin
+            && pin_self(&if self.cores > threads {
+                threads.to_string()
+            } else {
+                range(self.cores)
+            })
+            && self.cores > threads;
+        let cores = self.can_pin.then(|| range(threads.min(self.cores)));
+        Placement { threads, cores, is_separate }
+    }
+}
+
+impl Placement {
+    /// Returns a command that runs `program` on the cores of the servers. Runtimes create a thread for each.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let Some(cores) = &self.cores else { return Command::new(program) };
         let mut command = Command::new("taskset");
-        command.args(["-c", SERVER_CORE]).arg(program);
+        command.args(["-c", cores]).arg(program);
         command
     }
 }
 
-fn pin_self() -> bool {
+fn range(cores: usize) -> String {
+    format!("0-{}", cores.saturating_sub(1))
+}
+
+fn pin_self(cores: &str) -> bool {
     let own = std::process::id().to_string();
-    let output = Command::new("taskset").args(["-c", "-p", OWN_CORE, &own]).output();
+    let output = Command::new("taskset").args(["-a", "-c", "-p", cores, &own]).output();
     output.is_ok_and(|output| output.status.success())
 }
 

@@ -1,17 +1,22 @@
-//! Compares the servers and writes a report.
+//! Measures the packaged program beside other servers, and writes a report with a picture.
 
 mod anvil;
 mod client;
 mod connection;
+mod contender;
 mod free_port;
 mod load;
 mod machine;
 mod measure;
 mod nginx;
+mod peers;
 mod process;
+mod registry;
 mod repeats;
 mod report;
 mod results;
+mod scale;
+mod scale_report;
 mod statistics;
 mod usage;
 
@@ -25,31 +30,28 @@ use clap::Parser;
 
 use crate::machine::Machine;
 
-/// Compare Callgate with other servers.
+/// Compare the packaged program with other servers.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Comparison to run.
-    #[arg(long, value_enum, default_value = "local")]
+    #[arg(long, value_enum, default_value = "server")]
     suite: Suite,
     /// Number of rounds of full load for each case.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Duration of full load for each server and round, in seconds.
-    #[arg(long, default_value_t = 1.5)]
+    #[arg(long, default_value_t = 0.6)]
     seconds: f64,
     /// Number of rounds at a fixed rate for each case.
     #[arg(long, default_value_t = 3)]
     latency_rounds: usize,
     /// Duration at a fixed rate for each server and round, in seconds.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 1.5)]
     latency_seconds: f64,
     /// Number of starts of each server.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     starts: usize,
-    /// Date for the report.
-    #[arg(long)]
-    date: Option<String>,
-    /// File for the report, as Markdown.
+    /// File for the report, as Markdown. The picture is written beside it.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -66,15 +68,26 @@ fn main() -> anyhow::Result<()> {
         latency_length: Duration::try_from_secs_f64(arguments.latency_seconds)?,
         starts: arguments.starts,
     };
-    let machine = Machine::prepare();
-    let results = measure::run(&plan, &machine)?;
-    let report = report::markdown(&plan, &machine, &results, arguments.date.as_deref());
-    writeln!(std::io::stdout(), "\n{report}")?;
+    let machine = Machine::detect();
+    let (page, picture) = if plan.suite == Suite::Scale {
+        let results = scale::run(&plan, &machine)?;
+        (scale_report::markdown(&plan, &machine, &results), Some(scale_report::picture(&results)))
+    } else {
+        let results = measure::run(&plan, &machine)?;
+        (report::markdown(&plan, &machine, &results), report::picture(plan.suite, &results))
+    };
+    writeln!(std::io::stdout(), "\n{page}")?;
     if let Some(path) = arguments.out {
-        std::fs::write(&path, report)
-            .with_context(|| format!("failed to write {}", path.display()))?;
+        write(&path, &page)?;
+        if let Some(picture) = picture {
+            write(&path.with_extension("svg"), &picture)?;
+        }
     }
     Ok(())
+}
+
+fn write(path: &std::path::Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Prints progress to stderr.

@@ -1,28 +1,31 @@
-//! Runs a measurement in rounds, in which every server has its turn.
+//! Runs a comparison in rounds, in which every server has its turn.
 
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use callgate_bench::candidate::Candidate;
 use callgate_bench::case::Case;
-use callgate_bench::suite::Suite;
+use callgate_bench::packages::{beside, run as output};
+use callgate_bench::suite::{Level, Suite};
 
-use crate::client::{CONNECTIONS, Client, Prepared, prepare};
-use crate::load::{full, paced};
-use crate::machine::Machine;
+use crate::client::{Client, Prepared};
+use crate::contender::Contender;
+use crate::machine::{Machine, Placement};
 use crate::process::Server;
-use crate::progress;
+use crate::registry::{Registry, USUAL};
 use crate::repeats::Repeats;
-use crate::results::{
-    CaseResults, Cores, Latencies, Load, Percentiles, Results, Round, ServerResults,
-};
+use crate::results::{CaseResults, Latencies, Load, Results, ServerResults};
 use crate::statistics::Spread;
-use crate::usage::{self, Used};
+use crate::{nginx, peers, progress, usage};
 
-/// Number of tools.
-pub(crate) const TOOLS: usize = 50;
 /// Duration of the warm-up of each server before each case.
-const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_millis(300);
+/// Address of the service if none is called.
+pub(crate) const NO_SERVICE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
 
 /// Number and duration of the rounds.
 #[derive(Debug)]
@@ -35,177 +38,197 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
 }
 
-/// A server with connections of the load generator.
-#[derive(Debug)]
-struct Contender {
-    candidate: Candidate,
-    server: Server,
-    client: Client,
-    /// Process of the service.
-    upstream: Option<u32>,
+/// What servers with a number of threads share.
+struct Stage<'p> {
+    plan: &'p Plan,
+    placement: Placement,
+    service: Option<Server>,
+    registries: Vec<(Candidate, Registry)>,
 }
 
 /// Runs all measurements. Fails on a wrong reply.
 pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
-    let upstream = plan.suite.service().map(|service| Server::of_service(service, machine));
-    let upstream = upstream.transpose()?;
-    let start = |candidate| {
-        Server::start(candidate, TOOLS, upstream.as_ref().map(Server::address), machine)
-    };
-    progress("start-up");
-    let start_ups = start_ups(plan, &start)?;
-    let mut contenders = plan
-        .suite
-        .candidates()
-        .iter()
-        .map(|candidate| Contender::new(*candidate, start(*candidate)?, upstream.as_ref()))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let mut cases = Vec::new();
-    for &case in plan.suite.cases() {
-        cases.push(run_case(plan, case, &mut contenders)?);
-    }
-    let servers = contenders.iter().zip(start_ups).map(|(contender, start_up)| {
-        let memory = usage::memory(contender.server.id())?;
-        Ok(ServerResults { candidate: contender.candidate, start_up, memory })
-    });
-    Ok(Results { cases, servers: servers.collect::<anyhow::Result<_>>()? })
-}
-
-/// Measures the milliseconds from the start of each server to its first correct reply.
-fn start_ups(
-    plan: &Plan,
-    start: &impl Fn(Candidate) -> anyhow::Result<Server>,
-) -> anyhow::Result<Vec<Spread>> {
-    let candidates = plan.suite.candidates();
-    let case = *plan.suite.cases().first().context("no cases")?;
-    let mut taken = vec![Vec::new(); candidates.len()];
-    for _ in 0..plan.starts {
-        for (candidate, taken) in candidates.iter().zip(&mut taken) {
-            let started = Instant::now();
-            let server = start(*candidate)?;
-            let requests = prepare(case, TOOLS, server.address());
-            let first = requests.first().context("no requests")?;
-            Client::connect(server.address(), 1)?
-                .ask(case, TOOLS, first)
-                .with_context(|| format!("{candidate}: first answer"))?;
-            taken.push(started.elapsed().as_secs_f64() * 1e3);
+    let (mut versions, mut skipped, mut candidates) = (Vec::new(), Vec::new(), Vec::new());
+    for &candidate in plan.suite.candidates() {
+        match version(candidate) {
+            Ok(version) => {
+                versions.extend(version);
+                candidates.push(candidate);
+            }
+            Err(error) => skipped.push((candidate, format!("{error:#}"))),
         }
     }
-    Ok(taken.into_iter().map(Spread::of).collect())
+    let (mut cases, mut servers) = (Vec::new(), Vec::new());
+    for &threads in plan.suite.threads() {
+        let stage = Stage::new(plan, machine.place(threads))?;
+        let start_ups = if servers.is_empty() { stage.start_ups(&candidates)? } else { Vec::new() };
+        let started = candidates.iter().map(|&candidate| Ok((candidate, stage.start(candidate)?)));
+        let started = started.collect::<anyhow::Result<Vec<_>>>()?;
+        for case in plan.suite.cases() {
+            for &connections in plan.suite.connections() {
+                cases.push(stage.run_case(case, Level { threads, connections }, &started)?);
+            }
+        }
+        for (&(candidate, ref server), start_up) in started.iter().zip(start_ups) {
+            let memory = usage::memory(server.id())?;
+            servers.push(ServerResults { candidate, start_up, memory });
+        }
+    }
+    cases.sort_by_key(|one| plan.suite.cases().iter().position(|case| *case == one.case));
+    Ok(Results { cases, servers, versions, skipped })
 }
 
-fn run_case(plan: &Plan, case: Case, contenders: &mut [Contender]) -> anyhow::Result<CaseResults> {
-    progress(&format!("{case}: full load"));
-    let mut turns = Vec::new();
-    let mut loads = Vec::new();
-    for contender in contenders {
-        let candidate = contender.candidate;
-        let requests = prepare(case, TOOLS, contender.server.address());
-        let mut reply_bytes = 0;
-        for request in &requests {
-            reply_bytes = contender
-                .client
-                .ask(case, TOOLS, request)
-                .with_context(|| candidate.to_string())?;
+/// Returns name and version of a program that is not built here. Fails if a peer cannot be installed.
+fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
+    let version = |program: &Path, argument| output(Command::new(program).arg(argument));
+    Ok(match candidate {
+        Candidate::Callgate => Some(version(&beside("callgate")?, "--version")?),
+        Candidate::Rmcp => Some("rmcp 3.8.0".to_owned()),
+        Candidate::Nginx => Some(output(nginx::program()?.arg("-v"))?),
+        Candidate::Toolbox => Some(version(&peers::toolbox_program()?, "--version")?),
+        Candidate::Fastmcp => {
+            let text = "import fastmcp, sys; print('FastMCP', fastmcp.__version__, \
+                        'with Python', sys.version.split()[0])";
+            Some(output(Command::new(peers::fastmcp_python()?).args(["-c", text]))?)
         }
-        full(&mut contender.client, &requests, WARM_UP)?;
-        turns.push((contender, requests));
-        loads.push(Load { candidate, reply_bytes, rounds: Vec::new() });
-    }
-    let mut repeats = Repeats::new(plan.rounds);
-    let rounds = repeats.rounds(plan.rounds, || {
-        let round = |(contender, requests): &mut (&mut Contender, Vec<Prepared>)| {
-            let round = contender.round(requests, plan.length);
-            let round = round.with_context(|| format!("{}: {case}", contender.candidate))?;
-            Ok((round, round.cores))
+        _ => None,
+    })
+}
+
+impl<'p> Stage<'p> {
+    fn new(plan: &'p Plan, placement: Placement) -> anyhow::Result<Self> {
+        let service = match plan.suite {
+            Suite::Forward => Some(Server::start(Candidate::Upstream, None, &placement)?),
+            Suite::Batch => Some(Server::of_anvil(&placement)?),
+            Suite::Server | Suite::Scale => None,
         };
-        turns.iter_mut().map(round).collect()
-    })?;
-    for round in rounds {
-        for (load, round) in loads.iter_mut().zip(round) {
-            load.rounds.push(round);
+        let address = service.as_ref().map_or(NO_SERVICE, Server::address);
+        let mut registries = Vec::new();
+        for &candidate in plan.suite.candidates() {
+            let is_batch = candidate == Candidate::Batch;
+            if is_batch || candidate == Candidate::Callgate {
+                let registry = Registry::create(USUAL, address, is_batch)?;
+                if plan.suite == Suite::Batch {
+                    registry.add_chain()?;
+                }
+                registries.push((candidate, registry));
+            }
+        }
+        Ok(Self { plan, placement, service, registries })
+    }
+
+    fn start(&self, candidate: Candidate) -> anyhow::Result<Server> {
+        match self.registries.iter().find(|(other, _)| *other == candidate) {
+            Some((_, registry)) => Server::of_callgate(registry, Some(&self.placement)),
+            None => {
+                let service = self.service.as_ref().map(Server::address);
+                Server::start(candidate, service, &self.placement)
+            }
         }
     }
-    let mut latency_repeats = Repeats::new(plan.latency_rounds);
-    let latencies = latencies(plan, case, &mut turns, &loads, &mut latency_repeats)?;
-    let repeated = repeats.made + latency_repeats.made;
-    Ok(CaseResults { case, loads, latencies, repeated })
-}
 
-/// Measures latency at half of the baseline's throughput. If a server cannot keep up, also measures at half of the
-/// slowest server's throughput.
-fn latencies(
-    plan: &Plan,
-    case: Case,
-    turns: &mut [(&mut Contender, Vec<Prepared>)],
-    loads: &[Load],
-    repeats: &mut Repeats,
-) -> anyhow::Result<Vec<Latencies>> {
-    let throughput = |load: &Load| load.median(|round| round.throughput);
-    let baseline = plan.suite.baseline();
-    let baseline = loads.iter().find(|load| load.candidate == baseline).context("no baseline")?;
-    let slowest = loads.iter().map(throughput).fold(f64::INFINITY, f64::min);
-    let mut latencies = vec![at_rate(plan, case, turns, throughput(baseline) / 2.0, repeats)?];
-    if latencies.iter().flat_map(|one| &one.servers).any(|(_, server)| !server.kept_up()) {
-        latencies.push(at_rate(plan, case, turns, slowest / 2.0, repeats)?);
+    /// Measures the milliseconds from the start of each server to its first correct reply.
+    fn start_ups(&self, candidates: &[Candidate]) -> anyhow::Result<Vec<Spread>> {
+        progress("start-up");
+        let case = *self.plan.suite.cases().first().context("no cases")?;
+        let mut taken = vec![Vec::new(); candidates.len()];
+        for _ in 0..self.plan.starts {
+            for (&candidate, taken) in candidates.iter().zip(&mut taken) {
+                taken.push(start_up(case, || self.start(candidate))?);
+            }
+        }
+        Ok(taken.into_iter().map(Spread::of).collect())
     }
-    Ok(latencies)
-}
 
-fn at_rate(
-    plan: &Plan,
-    case: Case,
-    turns: &mut [(&mut Contender, Vec<Prepared>)],
-    per_second: f64,
-    repeats: &mut Repeats,
-) -> anyhow::Result<Latencies> {
-    progress(&format!("{case}: {per_second:.0} requests a second"));
-    let rounds: Vec<Vec<Percentiles<f64>>> = repeats.rounds(plan.latency_rounds, || {
-        let round = |(contender, requests): &mut (&mut Contender, Vec<Prepared>)| {
-            let round = contender.paced_round(requests, per_second, plan.latency_length);
-            round.with_context(|| format!("{}: {case}", contender.candidate))
+    fn run_case(
+        &self,
+        case: Case,
+        level: Level,
+        servers: &[(Candidate, Server)],
+    ) -> anyhow::Result<CaseResults> {
+        let Level { threads, connections } = level;
+        progress(&format!("{case}: {threads} threads, {connections} connections"));
+        let mut contenders = Vec::new();
+        let mut loads = Vec::new();
+        let mut first_replies = Vec::new();
+        for &(candidate, ref server) in servers {
+            let is_separate = self.placement.is_separate;
+            let service = self.service.as_ref();
+            let mut contender =
+                Contender::new(candidate, server, service, connections, is_separate);
+            let reply = contender.prepare(case)?;
+            contender.connect(WARM_UP)?;
+            contenders.push(contender);
+            loads.push(Load { candidate, reply_bytes: reply.len(), rounds: Vec::new() });
+            first_replies.push(reply);
+        }
+        if let (Suite::Server, [bare, callgate, ..]) = (self.plan.suite, &*first_replies) {
+            ensure!(bare == callgate, "{case}: bare and callgate send different replies");
+        }
+        let mut repeats = Repeats::new(self.plan.rounds);
+        let rounds = repeats.rounds(self.plan.rounds, || {
+            contenders.iter().map(|one| one.round(self.plan.length)).collect()
+        })?;
+        for round in rounds {
+            for (load, round) in loads.iter_mut().zip(round) {
+                load.rounds.push(round);
+            }
+        }
+        let latencies = if level == Level::MAIN {
+            self.latencies(&contenders, &loads, &mut repeats)?
+        } else {
+            Vec::new()
         };
-        turns.iter_mut().map(round).collect()
-    })?;
-    let servers = turns.iter().enumerate().map(|(number, (contender, _))| {
-        let figures: Vec<_> =
-            rounds.iter().filter_map(|round| round.get(number).copied()).collect();
-        (contender.candidate, Percentiles::of(&figures))
-    });
-    Ok(Latencies { per_second, servers: servers.collect() })
-}
-
-impl Contender {
-    fn new(
-        candidate: Candidate,
-        server: Server,
-        upstream: Option<&Server>,
-    ) -> anyhow::Result<Self> {
-        let client = Client::connect(server.address(), CONNECTIONS)?;
-        Ok(Self { candidate, server, client, upstream: upstream.map(Server::id) })
+        Ok(CaseResults { case, level, loads, latencies, repeated: repeats.made })
     }
 
-    fn used(&self) -> anyhow::Result<Used> {
-        Used::now(self.server.id(), self.upstream)
+    /// Measures latency at half of the baseline's throughput and, if a server cannot keep up, also at half of the
+    /// slowest server's.
+    fn latencies(
+        &self,
+        contenders: &[Contender<'_>],
+        loads: &[Load],
+        repeats: &mut Repeats,
+    ) -> anyhow::Result<Vec<Latencies>> {
+        let throughput = |load: &Load| load.median(|round| round.throughput);
+        let baseline = self.plan.suite.baseline();
+        let baseline = loads.iter().find(|load| load.candidate == baseline);
+        let baseline = throughput(baseline.context("no baseline")?);
+        let slowest = loads.iter().map(throughput).fold(f64::INFINITY, f64::min);
+        let first = self.at_rate(contenders, baseline / 2.0, repeats)?;
+        if contenders.iter().all(|one| first.kept_up(one.candidate)) {
+            return Ok(vec![first]);
+        }
+        Ok(vec![first, self.at_rate(contenders, slowest / 2.0, repeats)?])
     }
 
-    /// Runs one round of full load.
-    fn round(&mut self, requests: &[Prepared], length: Duration) -> anyhow::Result<Round> {
-        let before = self.used()?;
-        let load = full(&mut self.client, requests, length)?;
-        Ok(Round::of(load, self.used()?.since(before)))
-    }
-
-    /// Runs one round at a fixed rate.
-    fn paced_round(
-        &mut self,
-        requests: &[Prepared],
+    fn at_rate(
+        &self,
+        contenders: &[Contender<'_>],
         per_second: f64,
-        length: Duration,
-    ) -> anyhow::Result<(Percentiles<f64>, Cores)> {
-        let before = self.used()?;
-        let paced = paced(&mut self.client, requests, per_second, length)?;
-        let cores = Cores::of(length, self.used()?.since(before));
-        Ok((paced.percentiles(), cores))
+        repeats: &mut Repeats,
+    ) -> anyhow::Result<Latencies> {
+        progress(&format!("  {per_second:.0} requests a second"));
+        let Plan { latency_rounds, latency_length, .. } = *self.plan;
+        let rounds = repeats.rounds(latency_rounds, || {
+            contenders.iter().map(|one| one.paced_round(per_second, latency_length)).collect()
+        })?;
+        let servers = contenders.iter().enumerate().map(|(number, contender)| {
+            let own = rounds.iter().filter_map(|round| Some(round.get(number)?.0));
+            (contender.candidate, own.collect())
+        });
+        Ok(Latencies { per_second, servers: servers.collect() })
     }
+}
+
+/// Measures the milliseconds from the start of a server to its first correct reply.
+pub(crate) fn start_up(
+    case: Case,
+    start: impl FnOnce() -> anyhow::Result<Server>,
+) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let server = start()?;
+    let request = Prepared::new(case.request(0), server.address());
+    Client::connect(server.address(), 1)?.ask(case, &request).context("first reply")?;
+    Ok(started.elapsed().as_secs_f64() * 1e3)
 }

@@ -1,60 +1,51 @@
-//! nginx as a reverse proxy: one process, with persistent connections to the upstream.
+//! nginx as a reverse proxy, with persistent connections to the upstream.
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Command;
 
-use anyhow::Context as _;
+use callgate_bench::packages::target;
 use callgate_test_support::debian;
-use tempfile::TempDir;
 
-use crate::free_port::{free_address, wait_for};
-use crate::machine::Machine;
+use crate::machine::Placement;
 
-/// A running nginx and its directory.
-pub(crate) struct Started {
-    pub(crate) child: Child,
-    pub(crate) address: SocketAddr,
-    pub(crate) directory: TempDir,
+/// Returns nginx, which is unpacked below `target` if the system does not have it.
+pub(crate) fn program() -> anyhow::Result<Command> {
+    Ok(debian(&target()?.join("tmp"), "nginx", "nginx"))
 }
 
-/// Starts nginx in front of an upstream, and waits until it listens.
-pub(crate) fn start(upstream: SocketAddr, machine: &Machine) -> anyhow::Result<Started> {
-    let target = std::env::current_exe()?;
-    let target = target.ancestors().nth(2).context("program is not below the target directory")?;
-    let nginx = debian(&target.join("tmp"), "nginx", "nginx");
-    let program = Path::new(nginx.get_program());
-    let directory = tempfile::tempdir()?;
-    let address = free_address()?;
-    let configuration = directory.path().join("nginx.conf");
-    std::fs::write(&configuration, configured(directory.path(), address, upstream))?;
-    let child = machine
-        .server_command(program)
-        .envs(nginx.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .arg("-p")
-        .arg(directory.path())
-        .arg("-c")
-        .arg(&configuration)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(|| format!("failed to start {}", program.display()))?;
-    let mut started = Started { child, address, directory };
-    wait_for(&mut started.child, address)?;
-    Ok(started)
+/// Returns the command of nginx in front of an upstream.
+pub(crate) fn command(
+    directory: &Path,
+    address: SocketAddr,
+    upstream: SocketAddr,
+    placement: &Placement,
+) -> anyhow::Result<Command> {
+    let nginx = program()?;
+    let configuration = directory.join("nginx.conf");
+    let text = configured(directory, address, upstream, placement.threads);
+    std::fs::write(&configuration, text)?;
+    let mut command = placement.command(Path::new(nginx.get_program()));
+    command.envs(nginx.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.arg("-p").arg(directory).arg("-c").arg(configuration);
+    Ok(command)
 }
 
-/// Returns a tuned configuration: no access log, persistent connections to the upstream, and no temporary files for
-/// bodies of this size.
-fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
+/// Tuned configuration: no access log, persistent connections to the upstream, and no temporary files for bodies of
+/// this size.
+fn configured(
+    directory: &Path,
+    address: SocketAddr,
+    upstream: SocketAddr,
+    workers: usize,
+) -> String {
     let directory = directory.display();
     format!(
         "daemon off;\n\
-         master_process off;\n\
+         worker_processes {workers};\n\
          pid {directory}/pid;\n\
          error_log {directory}/error.log warn;\n\
-         events {{ worker_connections 1024; }}\n\
+         events {{ worker_connections 4096; }}\n\
          http {{\n\
          access_log off;\n\
          client_body_temp_path {directory}/body;\n\
@@ -65,7 +56,7 @@ fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> St
          tcp_nodelay on;\n\
          keepalive_requests 1000000000;\n\
          client_body_buffer_size 64k;\n\
-         upstream service {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}\n\
+         upstream service {{ server {upstream}; keepalive 512; keepalive_requests 1000000000; }}\n\
          server {{\n\
          listen {address};\n\
          location / {{\n\

@@ -1,70 +1,119 @@
 //! A server as a child process.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use callgate_bench::candidate::Candidate;
-use callgate_bench::suite::Service;
+use callgate_bench::packages::beside;
+use clap::ValueEnum as _;
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::machine::Machine;
-use crate::{anvil, nginx};
+use crate::free_port::{free_address, wait_for};
+use crate::machine::Placement;
+use crate::registry::Registry;
+use crate::{anvil, nginx, peers, usage};
+
+/// Maximum time until a server stops.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running server. It stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    /// Directory of nginx, removed with the server.
+    /// Directory of its configuration, removed with the server.
     _directory: Option<TempDir>,
 }
 
 impl Server {
-    /// Starts the service.
-    pub(crate) fn of_service(service: Service, machine: &Machine) -> anyhow::Result<Self> {
-        match service {
-            // The reply does not depend on the tools.
-            Service::Static => Self::start(Candidate::Upstream, 1, None, machine),
-            Service::Anvil => {
-                let (child, address) = anvil::start(machine)?;
-                Ok(Self { child, address, _directory: None })
-            }
-        }
+    /// Starts anvil.
+    pub(crate) fn of_anvil(placement: &Placement) -> anyhow::Result<Self> {
+        let (directory, address) = (tempfile::tempdir()?, free_address()?);
+        Self::at(address, directory, anvil::command(address, placement)?)
     }
 
-    /// Starts a server, in front of an upstream if it has one, and waits until it listens.
+    /// Starts the packaged program in the directory of its registry, and waits until it listens.
+    pub(crate) fn of_callgate(
+        registry: &Registry,
+        placement: Option<&Placement>,
+    ) -> anyhow::Result<Self> {
+        let program = beside("callgate")?;
+        let mut command =
+            placement.map_or_else(|| Command::new(&program), |it| it.command(&program));
+        command.args(["serve", "--demo", "--json", "--listen", "127.0.0.1:0"]);
+        let log = File::create(registry.path().join("log"))?;
+        command.current_dir(registry.path()).stderr(log);
+        let read = |line: &str| {
+            let started: Value = serde_json::from_str(line).ok()?;
+            started.get("address")?.as_str()?.parse().ok()
+        };
+        Self::reporting(command, read).with_context(|| {
+            let log = std::fs::read_to_string(registry.path().join("log"));
+            format!("callgate: {}", log.unwrap_or_default())
+        })
+    }
+
+    /// Starts a server other than Callgate, in front of a service if it needs one, and waits until it listens.
     pub(crate) fn start(
         candidate: Candidate,
-        tools: usize,
-        upstream: Option<SocketAddr>,
-        machine: &Machine,
+        service: Option<SocketAddr>,
+        placement: &Placement,
     ) -> anyhow::Result<Self> {
-        if candidate == Candidate::Nginx {
-            let upstream = upstream.context("nginx needs an upstream")?;
-            let nginx::Started { child, address, directory } = nginx::start(upstream, machine)?;
-            return Ok(Self { child, address, _directory: Some(directory) });
-        }
-        let program = std::env::current_exe()?.with_file_name("bench-server");
-        let upstream = upstream.map(|upstream| format!("--upstream={upstream}"));
-        let mut child = machine
-            .server_command(&program)
-            .args([candidate.argument(), "--tools", &tools.to_string(), "--listen", "127.0.0.1:0"])
-            .args(upstream)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("failed to start {}", program.display()))?;
+        let command_of = match candidate {
+            Candidate::Nginx => nginx::command,
+            Candidate::Toolbox => peers::toolbox,
+            Candidate::Fastmcp => peers::fastmcp,
+            _ => return Self::of_bench_server(candidate, service, placement),
+        };
+        let (directory, address) = (tempfile::tempdir()?, free_address()?);
+        let service = service.with_context(|| format!("{candidate} needs a service"))?;
+        let command = command_of(directory.path(), address, service, placement)?;
+        Self::at(address, directory, command).with_context(|| candidate.to_string())
+    }
+
+    fn of_bench_server(
+        candidate: Candidate,
+        service: Option<SocketAddr>,
+        placement: &Placement,
+    ) -> anyhow::Result<Self> {
+        let name = candidate.to_possible_value().context("no name")?;
+        let mut command = placement.command(&beside("bench-server")?);
+        command.arg(name.get_name());
+        command.args(service.map(|service| format!("--upstream={service}")));
+        Self::reporting(command, |line| line.trim().parse().ok())
+            .with_context(|| candidate.to_string())
+    }
+
+    /// Starts a server that prints its address.
+    fn reporting(
+        mut command: Command,
+        address: impl FnOnce(&str) -> Option<SocketAddr>,
+    ) -> anyhow::Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take();
         // From here on, a failure kills the process.
-        let mut server =
-            Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), _directory: None };
+        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Self { child, address: unknown, _directory: None };
         let mut line = String::new();
         BufReader::new(output.context("stdout is not piped")?).read_line(&mut line)?;
-        server.address = line.trim().parse().with_context(|| {
-            format!("{candidate}: expected an address, found `{}`", line.trim())
-        })?;
+        let address = address(&line);
+        server.address =
+            address.with_context(|| format!("expected an address, found `{}`", line.trim()))?;
+        Ok(server)
+    }
+
+    /// Starts a server that listens on a given address.
+    fn at(address: SocketAddr, directory: TempDir, mut command: Command) -> anyhow::Result<Self> {
+        let log = directory.path().join("log");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let mut server = Self { child: command.spawn()?, address, _directory: Some(directory) };
+        let listens = wait_for(&mut server.child, address);
+        listens.with_context(|| std::fs::read_to_string(log).unwrap_or_default())?;
         Ok(server)
     }
 
@@ -80,8 +129,22 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// Asks the server to stop, so that it ends its workers, and Callgate its lease, which divides the rate limits.
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let signal = |name: &str, processes: &[u32]| {
+            let processes = processes.iter().map(u32::to_string);
+            let _ = Command::new("kill").args(["-s", name]).args(processes).output();
+        };
+        let all = usage::tree(self.child.id());
+        signal("TERM", &[self.child.id()]);
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if asked.elapsed() > PATIENCE {
+                signal("KILL", &all);
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

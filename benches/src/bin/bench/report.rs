@@ -1,199 +1,219 @@
-//! The report.
+//! The report of a comparison.
 
 use std::fmt::Write as _;
 
 use callgate_bench::candidate::Candidate;
-use callgate_bench::suite::Suite;
+use callgate_bench::case::{Case, Era};
+use callgate_bench::chart::{Bar, Chart, Group};
+use callgate_bench::packages::run;
+use callgate_bench::suite::{Level, Suite};
+use callgate_bench::table::Table;
 
 use crate::machine::Machine;
 use crate::measure::Plan;
-use crate::results::{CaseResults, Cores, Latencies, MAX_WAITING, Results};
+use crate::results::{CaseResults, Cores, Latencies, MAX_DISTURBED, Results};
 use crate::statistics::Spread;
-use callgate_bench::table::Table;
 
 /// Returns the report as Markdown.
-pub(crate) fn markdown(
-    plan: &Plan,
-    machine: &Machine,
-    results: &Results,
-    date: Option<&str>,
-) -> String {
-    let title = match plan.suite {
-        Suite::Local => "server",
-        Suite::Forward => "forwarded calls",
-        Suite::Batch => "batches",
+pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &Results) -> String {
+    let (title, word) = match plan.suite {
+        Suite::Forward => ("forwarded calls", "forward"),
+        Suite::Batch => ("batches", "batches"),
+        Suite::Server | Suite::Scale => ("server", "server"),
     };
-    let mut out = format!("# Benchmark: {title}\n\n");
-    let date = date.map(|date| format!(" on {date}")).unwrap_or_default();
-    let cores = if machine.pinned {
-        "The servers use one core, the load generator another."
-    } else {
-        "Processes were not pinned to cores, so the figures are noisy."
-    };
-    // Writing to a `String` cannot fail.
-    let _ = writeln!(
-        out,
-        "Written by `cargo xtask bench`. Measured{date} on {} cores of an {}, Linux {}. {cores}\n",
-        machine.cores, machine.processor, machine.kernel,
-    );
-    out.push_str(&method(plan));
-    for case in &results.cases {
-        out.push_str(&case_section(case, plan.suite.baseline()));
+    let mut out = format!("# Benchmark: {title}\n\n{}", heading(word, machine, &results.versions));
+    if let Some(picture) = picture_title(plan.suite) {
+        let _ = writeln!(out, "![{picture}]({word}.svg)\n");
+    }
+    out.push_str(&method(plan, results));
+    for case in plan.suite.cases() {
+        let levels: Vec<&CaseResults> =
+            results.cases.iter().filter(|one| one.case == case).collect();
+        out.push_str(&case_section(case, &levels, plan.suite.baseline()));
     }
     out.push_str(&server_section(results));
     out
 }
 
-fn method(plan: &Plan) -> String {
-    let (candidates, setting) = match plan.suite {
-        Suite::Local => (LOCAL, LOCAL_SETTING),
-        Suite::Forward => (FORWARD, FORWARD_SETTING),
-        Suite::Batch => (BATCH, BATCH_SETTING),
-    };
-    let baseline = plan.suite.baseline();
+/// Returns the sentences on command, machine and versions.
+pub(crate) fn heading(word: &str, machine: &Machine, versions: &[String]) -> String {
+    let date = run(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]));
     format!(
-        "## Method\n\n{candidates}\n\n{setting} Every server has a runtime with one thread. \
-         A load generator keeps 32 connections busy and checks every reply; a wrong reply ends the measurement. The servers take turns in {} \
-         rounds of {:?} each. Ratios are computed within a round. Each figure is the median of the \
-         rounds, with minimum and maximum in parentheses. CPU time is that of the server process, \
-         including kernel time.\n\n\
-         Latency is measured at a fixed rate, half of the maximum of {baseline}, in {} rounds of \
-         {:?}. It is counted from the time at which a request was due, so it includes waiting for \
-         a slow server. If a server cannot reach that rate, a second rate is half of the maximum \
-         of the slowest server.\n\n\
-         A round is repeated if a server or the load generator waited for its core for more than \
-         {:.0} % of the time, because of other processes or of the host. There are at most as many \
-         repetitions as rounds.\n\n",
+        "Written by `cargo xtask bench {word}`. Measured on {} on {} cores of {}, Linux {}. \
+         Versions: {}.\n\n",
+        date.unwrap_or_default(),
+        machine.cores,
+        machine.processor,
+        machine.kernel,
+        versions.join("; "),
+    )
+}
+
+fn method(plan: &Plan, results: &Results) -> String {
+    let text = match plan.suite {
+        Suite::Forward => FORWARD,
+        Suite::Batch => BATCH,
+        Suite::Server | Suite::Scale => SERVER,
+    };
+    let mut out = format!("## Method\n\n{text}\n\n");
+    for (candidate, reason) in &results.skipped {
+        let _ = writeln!(out, "**{candidate} was not measured**: {reason}\n");
+    }
+    let baseline = plan.suite.baseline();
+    let _ = writeln!(
+        out,
+        "A server with one thread has one core, with two threads two. Callgate, axum and hyper \
+         create a thread for each core, nginx and FastMCP have as many worker processes. The load \
+         generator has another core; if there is none, it shares those of the servers. It keeps \
+         its connections busy and checks every reply; a wrong reply ends the measurement. The \
+         servers take turns in {} rounds of {:?} each. Ratios are computed within a round. Each \
+         figure is the median of the rounds, with minimum and maximum in parentheses. CPU time is \
+         that of the processes of the server, including kernel time.\n\n\
+         Latency is measured with 1 thread and 32 connections at a fixed rate, half of the maximum \
+         of {baseline}, in {} rounds of {:?}. It is counted from the time at which a request was \
+         due, so it includes waiting for a slow server. If a server cannot reach that rate, a \
+         second rate is half of the maximum of the slowest server.\n\n\
+         A round is repeated if other processes or the host took more than {:.0} % of a core. \
+         There are at most as many repetitions as rounds.\n",
         plan.rounds,
         plan.length,
         plan.latency_rounds,
         plan.latency_length,
-        MAX_WAITING * 100.0,
-    )
-}
-
-const LOCAL: &str = "\
-    - **bare** is an axum handler that reads the JSON-RPC envelope and writes a reply of the same \
-    shape as Callgate's. It checks neither tokens nor arguments and has no tools. It is the lower \
-    bound.\n\
-    - **callgate** is the router of the library. It checks the token, the access of the caller, \
-    and the arguments against the schema of the tool.\n\
-    - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in axum. \
-    The tools of each set of grants are computed beforehand. Arguments are not checked against a \
-    schema.";
-
-const LOCAL_SETTING: &str = "\
-    Every server has 50 tools, 1,000 tokens and 100 different sets of grants, and is the same \
-    program with the same allocator. Calls use all tokens in turn. Lists use tokens that see all \
-    tools.";
-
-const FORWARD: &str = "\
-    - **nginx** is the Debian package, as a reverse proxy with persistent connections to the \
-    service, one worker and no access log. It passes requests and replies on unchanged.\n\
-    - **hyper** is a reverse proxy that consists of hyper's server and pooled client.\n\
-    - **callgate** is the router of the library with an upstream. It checks the token, the access \
-    of the caller and the arguments, writes a JSON-RPC request, reads the reply and writes an MCP \
-    result.";
-
-const FORWARD_SETTING: &str = "\
-    All of them use the same service, a hyper server that reads the id of the request and returns \
-    a constant result. It shares the core of the servers, so requests per second include the \
-    service; CPU time does not. Callgate has 50 tools, 1,000 tokens and 100 different sets of \
-    grants. Calls use all tokens in turn.";
-
-const BATCH: &str = "\
-    - **callgate** is the router of the library with an upstream. Each call is one request.\n\
-    - **callgate, batch** is the same with `batch = true`: calls that arrive together are sent as \
-    one JSON-RPC batch.";
-
-const BATCH_SETTING: &str = "\
-    Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
-    requests per second include the node; CPU time does not.";
-
-fn case_section(results: &CaseResults, baseline: Candidate) -> String {
-    let mut out = format!("## {}\n\n", results.case);
-    let latency_headings: Vec<String> = results
-        .latencies
-        .iter()
-        .map(|latencies| format!("µs at {}/s: p50, p99", thousands(latencies.per_second)))
-        .collect();
-    let (cpu, throughput) = (format!("CPU to {baseline}"), format!("requests/s to {baseline}"));
-    let mut headings = vec!["", "CPU µs/request", &cpu, "requests/s", &throughput];
-    headings.extend(latency_headings.iter().map(String::as_str));
-    headings.push("reply bytes");
-    let mut table = Table::new(&headings);
-    let baseline = results.load(baseline);
-    let shown = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
-    for load in &results.loads {
-        let mut row = vec![
-            load.candidate.to_string(),
-            format!("{:.1}", load.median(|round| round.cpu)),
-            shown(baseline.map(|other| load.ratio(other, |round| round.cpu))),
-            thousands(load.median(|round| round.throughput)),
-            shown(baseline.map(|other| load.ratio(other, |round| round.throughput))),
-        ];
-        row.extend(
-            results.latencies.iter().map(|latencies| percentiles(latencies, load.candidate)),
-        );
-        row.push(load.reply_bytes.to_string());
-        table.row(row);
-    }
-    let _ = writeln!(out, "{table}");
-    out.push_str(&comparison(results));
-    out.push_str(&utilisation(results));
+        MAX_DISTURBED * 100.0,
+    );
     out
 }
 
-fn percentiles(latencies: &Latencies, candidate: Candidate) -> String {
-    let server = latencies.servers.iter().find(|(other, _)| *other == candidate);
-    let Some((_, server)) = server.filter(|(_, server)| server.kept_up()) else {
-        return "cannot keep up".to_owned();
-    };
-    let Spread { median, min, max } = server.p99;
-    let [p50, p99, min, max] = [server.p50.median, median, min, max].map(thousands);
-    format!("{p50}, {p99} ({min}..{max})")
+const SERVER: &str = "\
+    - **bare** is an axum handler that reads the JSON-RPC envelope and writes the bytes of \
+    Callgate's reply. It checks neither tokens nor arguments and has no tools. It is the lower \
+    bound.\n\
+    - **callgate** is the packaged program with its registry in SQLite, its default limits and \
+    its demo. It checks the token, the access of the caller, and the arguments against the schema \
+    of the tool.\n\
+    - **rmcp** is rmcp without sessions and with JSON replies, behind a token check in axum. The \
+    tools of each set of grants are computed beforehand. Arguments are not checked against a \
+    schema.\n\n\
+    Every server has the same 50 tools, 1,000 tokens of as many users and 100 different sets of \
+    grants, and the same allocator. Calls run `user_get`, a function in the process of the server, \
+    with all tokens in turn. In Callgate it is a function of the demo; the other 49 tools belong \
+    to a service that is not called. Lists use the 500 tokens that see all 50 tools.";
+
+const FORWARD: &str = "\
+    - **nginx** is the Debian package, as a reverse proxy with persistent connections to the \
+    service and no access log. It passes requests and replies on unchanged.\n\
+    - **hyper** is a reverse proxy that consists of hyper's server and pooled client.\n\
+    - **callgate** is the packaged program with its registry in SQLite, its default limits, 50 \
+    tools, 1,000 tokens of as many users and 100 different sets of grants. It checks the token, \
+    the access of the caller and the arguments, writes a JSON-RPC request, reads the reply and \
+    writes an MCP result.\n\
+    - **MCP Toolbox** (npm `@toolbox-sdk/server`) has one tool of the kind `http`, without \
+    authentication.\n\
+    - **FastMCP** (PyPI) has one tool, made by `from_openapi`, without sessions and \
+    authentication, served by uvicorn.\n\n\
+    All of them call the same service, a hyper server that returns a constant result of 28 bytes. \
+    It shares the cores of the servers, so requests per second include the service; CPU time does \
+    not. Requests have one of 1,000 tokens, which only Callgate checks.";
+
+const BATCH: &str = "\
+    - **callgate** is the packaged program with its default limits. Each call is one request.\n\
+    - **callgate, batch** is the same with `batch = true`: calls that arrive together are sent as \
+    one JSON-RPC batch.\n\n\
+    Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
+    requests per second include the node; CPU time does not.";
+
+fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> String {
+    let mut out = format!("## {case}\n\n");
+    let (cpu, throughput) = (format!("CPU to {baseline}"), format!("requests/s to {baseline}"));
+    let mut table = Table::new(&[
+        "server",
+        "threads",
+        "connections",
+        "CPU µs/request",
+        &cpu,
+        "requests/s",
+        &throughput,
+        "reply bytes",
+    ]);
+    let shown = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
+    for results in levels {
+        let other = results.load(baseline);
+        for load in &results.loads {
+            table.row([
+                load.candidate.to_string(),
+                results.level.threads.to_string(),
+                results.level.connections.to_string(),
+                format!("{:.1}", load.median(|round| round.cpu)),
+                shown(other.map(|other| load.ratio(other, |round| round.cpu))),
+                thousands(load.median(|round| round.throughput)),
+                shown(other.map(|other| load.ratio(other, |round| round.throughput))),
+                load.reply_bytes.to_string(),
+            ]);
+        }
+    }
+    let _ = writeln!(out, "{table}");
+    for latencies in levels.iter().flat_map(|results| &results.latencies) {
+        let _ = writeln!(out, "{}", latency_table(latencies, baseline));
+    }
+    out.push_str(&utilisation(levels));
+    out
 }
 
-fn comparison(results: &CaseResults) -> String {
-    let callgate = results.load(Candidate::Callgate);
-    let Some((callgate, rmcp)) = callgate.zip(results.load(Candidate::Rmcp)) else {
-        return String::new();
-    };
-    format!(
-        "Callgate to rmcp: CPU {}, requests/s {}.\n\n",
-        callgate.ratio(rmcp, |round| round.cpu),
-        callgate.ratio(rmcp, |round| round.throughput),
-    )
+fn latency_table(latencies: &Latencies, baseline: Candidate) -> Table {
+    let rate = format!("µs at {}/s", thousands(latencies.per_second));
+    let mut table = Table::new(&[&rate, "p50", "p99", &format!("p99 to {baseline}")]);
+    for (candidate, rounds) in &latencies.servers {
+        let name = candidate.to_string();
+        if !latencies.kept_up(*candidate) {
+            table.row([name, "cannot keep up".to_owned(), String::new(), String::new()]);
+            continue;
+        }
+        let p50 = Spread::of(rounds.iter().map(|round| round.p50));
+        let Spread { median, min, max } = Spread::of(rounds.iter().map(|round| round.p99));
+        let [median, min, max] = [median, min, max].map(thousands);
+        let ratio = latencies.ratio(*candidate, baseline).to_string();
+        table.row([name, thousands(p50.median), format!("{median} ({min}..{max})"), ratio]);
+    }
+    table
 }
 
 /// Describes how far the load generator and other processes influenced the results.
-fn utilisation(results: &CaseResults) -> String {
-    let all = || results.loads.iter().flat_map(|load| &load.rounds);
-    let share =
-        |figure: fn(&Cores) -> f64| Spread::of(all().map(|round| figure(&round.cores) * 100.0));
-    let server = share(|cores| cores.server);
-    let generator = share(|cores| cores.generator);
-    let answered: u64 = all().map(|round| u64::from(round.answered)).sum();
-    let disturbed = all().filter(|round| round.cores.is_disturbed()).count();
+fn utilisation(levels: &[&CaseResults]) -> String {
+    let all = || levels.iter().flat_map(|results| &results.loads).flat_map(|load| &load.rounds);
+    let answered: f64 = all().map(|round| f64::from(round.answered)).sum();
+    let repeated: usize = levels.iter().map(|results| results.repeated).sum();
+    let cores: Vec<Cores> = all().map(|round| round.cores).collect();
     format!(
-        "{answered} replies under full load, all correct. The servers used {:.0} to {:.0} % of \
-         their core, the load generator {:.0} to {:.0} % of its core. Other processes used at most \
-         {:.1} %, the host at most {:.1} %. Repeated rounds: {}. Disturbed turns that are \
-         included: {disturbed} of {}.\n\n",
-        server.min,
-        server.max,
+        "{} replies under full load, all correct. {} Repeated rounds: {repeated}.\n\n",
+        thousands(answered),
+        disturbance(&cores),
+    )
+}
+
+/// Describes the use of the cores by others.
+pub(crate) fn disturbance(cores: &[Cores]) -> String {
+    let share = |figure: fn(&Cores) -> f64| Spread::of(cores.iter().map(|one| figure(one) * 100.0));
+    let (others, stolen) = (share(|cores| cores.others), share(|cores| cores.stolen));
+    let (servers, generator) = (share(|cores| cores.server), share(|cores| cores.generator));
+    let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
+    format!(
+        "Server and service used {:.0} to {:.0} % of a core, the load generator {:.0} to {:.0} %, other processes {:.1} % (at most \
+         {:.1} %), the host {:.1} % (at most {:.1} %). Disturbed turns that are included: \
+         {disturbed} of {}.",
+        servers.min,
+        servers.max,
         generator.min,
         generator.max,
-        share(|cores| cores.waiting).max,
-        share(|cores| cores.stolen).max,
-        results.repeated,
-        all().count(),
+        others.median,
+        others.max,
+        stolen.median,
+        stolen.max,
+        cores.len(),
     )
 }
 
 fn server_section(results: &Results) -> String {
-    let mut table = Table::new(&["", "memory", "highest", "start-up"]);
-    let mebibytes = |kibibytes: u32| format!("{:.1} MiB", f64::from(kibibytes) / 1024.0);
+    let mut table = Table::new(&["server", "memory", "highest", "start-up"]);
     for server in &results.servers {
         table.row([
             server.candidate.to_string(),
@@ -204,13 +224,53 @@ fn server_section(results: &Results) -> String {
     }
     format!(
         "## Memory and start-up\n\n\
-         Memory is resident memory after all measurements. Start-up is the time from the start of \
-         the process to the first correct reply.\n\n{table}"
+         With one thread. Memory is resident memory after all measurements. Start-up is the time \
+         from the start of the process to the first correct reply.\n\n{table}"
     )
 }
 
+fn picture_title(suite: Suite) -> Option<&'static str> {
+    match suite {
+        Suite::Server => Some("Requests per second on one core, 32 connections, 50 tools"),
+        Suite::Forward => Some("Forwarded tool calls per second on one core, 32 connections"),
+        Suite::Batch | Suite::Scale => None,
+    }
+}
+
+/// Returns a picture of the throughput at the main level, in the modern era.
+pub(crate) fn picture(suite: Suite, results: &Results) -> Option<String> {
+    let title = picture_title(suite)?.to_owned();
+    let shown = |one: &&CaseResults| one.level == Level::MAIN && one.case.era == Era::Modern;
+    let groups = results.cases.iter().filter(shown).map(|one| {
+        let bars = one.loads.iter().map(|load| {
+            let throughput = load.median(|round| round.throughput);
+            let is_own = load.candidate == Candidate::Callgate;
+            let label = label(load.candidate);
+            Bar { label: label.to_owned(), value: throughput, text: thousands(throughput), is_own }
+        });
+        let heading = if suite == Suite::Forward { "" } else { one.case.method.as_str() };
+        Group { heading: heading.to_owned(), bars: bars.collect() }
+    });
+    Some(Chart { title, groups: groups.collect() }.to_string())
+}
+
+fn label(candidate: Candidate) -> &'static str {
+    match candidate {
+        Candidate::Bare => "bare axum, no checks",
+        Candidate::Callgate => "Callgate",
+        Candidate::Nginx => "nginx, proxy only",
+        Candidate::Hyper => "hyper, proxy only",
+        other => other.as_str(),
+    }
+}
+
+/// Formats memory.
+pub(crate) fn mebibytes(kibibytes: u32) -> String {
+    format!("{:.1} MiB", f64::from(kibibytes) / 1024.0)
+}
+
 /// Formats an integer with commas.
-fn thousands(number: f64) -> String {
+pub(crate) fn thousands(number: f64) -> String {
     if number.is_infinite() {
         return "∞".to_owned();
     }

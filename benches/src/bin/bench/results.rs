@@ -4,25 +4,31 @@ use std::time::Duration;
 
 use callgate_bench::candidate::Candidate;
 use callgate_bench::case::Case;
+use callgate_bench::suite::Level;
 
 use crate::load::{Full, Paced};
 use crate::statistics::Spread;
 use crate::usage::{Memory, Used};
 
-/// Maximum share of a round for which a process may wait for its core. If it waits longer, the round is repeated.
-pub(crate) const MAX_WAITING: f64 = 0.02;
+/// Maximum share of a round for which other processes or the host may take a core. Otherwise the round is repeated.
+pub(crate) const MAX_DISTURBED: f64 = 0.03;
 
 /// All results.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) cases: Vec<CaseResults>,
     pub(crate) servers: Vec<ServerResults>,
+    /// Names and versions of the programs.
+    pub(crate) versions: Vec<String>,
+    /// Servers that could not be installed, and why.
+    pub(crate) skipped: Vec<(Candidate, String)>,
 }
 
-/// Results of a case, with the servers in the order of the suite.
+/// Results of a case at a level of load, with the servers in the order of the suite.
 #[derive(Debug)]
 pub(crate) struct CaseResults {
     pub(crate) case: Case,
+    pub(crate) level: Level,
     pub(crate) loads: Vec<Load>,
     pub(crate) latencies: Vec<Latencies>,
     /// Number of repeated rounds.
@@ -53,28 +59,30 @@ pub(crate) struct Round {
 /// Shares of the time of a round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// Share of time in which the server and the service used their core.
+    /// Server and service on one core; more than 1 on several.
     pub(crate) server: f64,
-    /// Share of time in which the load generator used its core.
+    /// Load generator.
     pub(crate) generator: f64,
-    /// Share of time spent waiting for a core that another process used.
-    pub(crate) waiting: f64,
-    /// Share of time in which the host of a virtual machine used the core.
+    /// Disturbance by other processes: waiting for a core that they used, or, if servers and load generator share
+    /// cores, their share of all cores.
+    pub(crate) others: f64,
+    /// Core stolen by the host of a virtual machine.
     pub(crate) stolen: f64,
 }
 
-/// Latencies of all servers at one rate.
+/// Latencies of all servers at one rate, by round.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     pub(crate) per_second: f64,
-    pub(crate) servers: Vec<(Candidate, Percentiles<Spread>)>,
+    pub(crate) servers: Vec<(Candidate, Vec<Percentiles>)>,
 }
 
-/// Median and 99th percentile in microseconds. Infinite if the server could not keep up.
+/// Median, 99th percentile and maximum in microseconds. Infinite if the server could not keep up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Percentiles<T> {
-    pub(crate) p50: T,
-    pub(crate) p99: T,
+pub(crate) struct Percentiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) longest: f64,
 }
 
 /// Resources of an idle server.
@@ -87,32 +95,37 @@ pub(crate) struct ServerResults {
 
 impl Round {
     /// Computes the result of a round.
-    pub(crate) fn of(load: Full, used: Used) -> Self {
+    pub(crate) fn of(load: Full, used: Used, is_separate: bool) -> Self {
         let answered = f64::from(load.answered);
         Self {
             cpu: used.server.running.as_secs_f64() * 1e6 / answered,
             throughput: answered / load.took.as_secs_f64(),
             answered: load.answered,
-            cores: Cores::of(load.took, used),
+            cores: Cores::of(load.took, used, is_separate),
         }
     }
 }
 
 impl Cores {
     /// Computes the shares of a round.
-    pub(crate) fn of(took: Duration, used: Used) -> Self {
+    pub(crate) fn of(took: Duration, used: Used, is_separate: bool) -> Self {
         let share = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
+        let others = if is_separate {
+            share(used.server_disturbed()).max(share(used.generator.waiting))
+        } else {
+            share(used.others())
+        };
         Self {
-            server: share(used.core_busy()),
+            server: share(used.cores_busy()),
             generator: share(used.generator.running),
-            waiting: share(used.server_disturbed()).max(share(used.generator.waiting)),
+            others,
             stolen: share(used.stolen),
         }
     }
 
-    /// Returns `true` if another process used one of the cores for too long.
+    /// Returns `true` if other processes or the host used the cores for too long.
     pub(crate) fn is_disturbed(&self) -> bool {
-        self.waiting.max(self.stolen) > MAX_WAITING
+        self.others.max(self.stolen) > MAX_DISTURBED
     }
 }
 
@@ -136,29 +149,37 @@ impl CaseResults {
     }
 }
 
-impl Paced {
-    /// Computes the percentiles of a round.
-    pub(crate) fn percentiles(&self) -> Percentiles<f64> {
-        let at = |hundredths: usize| {
-            let latency = self.latencies.get(self.latencies.len() * hundredths / 100);
-            let latency = latency.filter(|_| self.left == 0);
-            latency.map_or(f64::INFINITY, |latency| latency.as_secs_f64() * 1e6)
-        };
-        Percentiles { p50: at(50), p99: at(99) }
+impl Latencies {
+    /// Returns the rounds of a server.
+    pub(crate) fn rounds(&self, candidate: Candidate) -> &[Percentiles] {
+        let server = self.servers.iter().find(|(other, _)| *other == candidate);
+        server.map_or(&[], |(_, rounds)| rounds)
+    }
+
+    /// Returns `true` if a server kept up in most rounds.
+    pub(crate) fn kept_up(&self, candidate: Candidate) -> bool {
+        Spread::of(self.rounds(candidate).iter().map(|round| round.p99)).median.is_finite()
+    }
+
+    /// Returns the ratio of a server's 99th percentile to another's, by round.
+    pub(crate) fn ratio(&self, candidate: Candidate, other: Candidate) -> Spread {
+        let pairs = self.rounds(candidate).iter().zip(self.rounds(other));
+        Spread::of(pairs.map(|(own, other)| own.p99 / other.p99))
     }
 }
 
-impl Percentiles<Spread> {
-    /// Computes the medians of several rounds.
-    pub(crate) fn of(rounds: &[Percentiles<f64>]) -> Self {
-        Self {
-            p50: Spread::of(rounds.iter().map(|round| round.p50)),
-            p99: Spread::of(rounds.iter().map(|round| round.p99)),
+impl Paced {
+    /// Computes the percentiles of a round.
+    pub(crate) fn percentiles(&self) -> Percentiles {
+        let at = |index: usize| {
+            let latency = self.latencies.get(index).filter(|_| self.left == 0);
+            latency.map_or(f64::INFINITY, |latency| latency.as_secs_f64() * 1e6)
+        };
+        let count = self.latencies.len();
+        Percentiles {
+            p50: at(count / 2),
+            p99: at(count * 99 / 100),
+            longest: at(count.saturating_sub(1)),
         }
-    }
-
-    /// Returns `true` if the server kept up in most rounds.
-    pub(crate) fn kept_up(&self) -> bool {
-        self.p99.median.is_finite()
     }
 }

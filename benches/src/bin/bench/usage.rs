@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 /// Memory of a process, in KiB.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
     pub(crate) resident: u32,
     pub(crate) peak: u32,
@@ -26,11 +26,13 @@ pub(crate) struct CpuTime {
 pub(crate) struct Used {
     /// Server.
     pub(crate) server: CpuTime,
-    /// Service behind the server, on the same core.
+    /// Service behind the server, on the same cores.
     upstream: CpuTime,
     /// Load generator, which is this process.
     pub(crate) generator: CpuTime,
-    /// Time stolen by the host, see [`stolen`].
+    /// Time of all processes, as the sum of the cores.
+    all: Duration,
+    /// Time stolen by the host of a virtual machine, as the average of the cores.
     pub(crate) stolen: Duration,
 }
 
@@ -38,8 +40,9 @@ impl Used {
     /// Reads the totals so far.
     pub(crate) fn now(server: u32, upstream: Option<u32>) -> anyhow::Result<Self> {
         let upstream = upstream.map(cpu_time).transpose()?.unwrap_or_default();
-        let generator = cpu_time(std::process::id())?;
-        Ok(Self { server: cpu_time(server)?, upstream, generator, stolen: stolen()? })
+        let generator = process_time(std::process::id())?;
+        let (all, stolen) = machine_time()?;
+        Ok(Self { server: cpu_time(server)?, upstream, generator, all, stolen })
     }
 
     /// Returns the time for which the server waited for processes outside of the measurement.
@@ -47,8 +50,13 @@ impl Used {
         self.server.waiting.saturating_sub(self.upstream.running)
     }
 
-    /// Returns the time for which the server and the service were on their core.
-    pub(crate) fn core_busy(&self) -> Duration {
+    /// Returns the time of processes outside of the measurement.
+    pub(crate) fn others(&self) -> Duration {
+        self.all.saturating_sub(self.cores_busy() + self.generator.running)
+    }
+
+    /// Returns the time for which the server and the service were on their cores.
+    pub(crate) fn cores_busy(&self) -> Duration {
         self.server.running + self.upstream.running
     }
 
@@ -58,6 +66,7 @@ impl Used {
             server: self.server.since(before.server),
             upstream: self.upstream.since(before.upstream),
             generator: self.generator.since(before.generator),
+            all: self.all.saturating_sub(before.all),
             stolen: self.stolen.saturating_sub(before.stolen),
         }
     }
@@ -72,12 +81,38 @@ impl CpuTime {
     }
 }
 
-/// Returns the CPU time of all threads of a process.
+/// Returns a process and its descendants.
+pub(crate) fn tree(process: u32) -> Vec<u32> {
+    let children = |process: &u32| -> Vec<u32> {
+        let file = format!("/proc/{process}/task/{process}/children");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+    };
+    let mut all = vec![process];
+    let mut next = 0;
+    while let Some(process) = all.get(next) {
+        all.append(&mut children(process));
+        next += 1;
+    }
+    all
+}
+
+/// Returns the CPU time of a process and its descendants.
 fn cpu_time(process: u32) -> anyhow::Result<CpuTime> {
+    tree(process).into_iter().try_fold(CpuTime::default(), |sum, process| {
+        let time = process_time(process)?;
+        let waiting = sum.waiting + time.waiting;
+        Ok(CpuTime { running: sum.running + time.running, waiting })
+    })
+}
+
+/// Returns the CPU time of all threads of a process.
+fn process_time(process: u32) -> anyhow::Result<CpuTime> {
     let directory = format!("/proc/{process}/task");
     let mut total = CpuTime::default();
     for thread in fs::read_dir(&directory).with_context(|| format!("failed to read {directory}"))? {
-        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        // A thread may have ended.
+        let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
         let mut fields = text.split_whitespace().map(str::parse);
         let mut next = || anyhow::Ok(fields.next().context("schedstat is too short")??);
         total.running += Duration::from_nanos(next()?);
@@ -86,21 +121,31 @@ fn cpu_time(process: u32) -> anyhow::Result<CpuTime> {
     Ok(total)
 }
 
-/// Returns the time stolen by the host of a virtual machine, as the average of the cores.
-fn stolen() -> anyhow::Result<Duration> {
+/// Returns the time of all processes, and the stolen time.
+fn machine_time() -> anyhow::Result<(Duration, Duration)> {
     /// The kernel counts in hundredths of a second.
     const TICK: Duration = Duration::from_millis(10);
     let text = fs::read_to_string("/proc/stat")?;
     let cores = text.lines().filter(|line| line.starts_with("cpu"));
     // Name, user, nice, system, idle, iowait, irq, softirq, steal. The first line is the sum.
-    let ticks = cores.clone().next().and_then(|line| line.split_whitespace().nth(8));
-    let ticks: u32 = ticks.context("no stolen time in /proc/stat")?.parse()?;
+    let sum = cores.clone().next().unwrap_or_default().split_whitespace().skip(1);
+    let ticks: Vec<u32> = sum.filter_map(|ticks| ticks.parse().ok()).collect();
+    let [user, nice, system, _, _, _, _, stolen, ..] = *ticks else {
+        bail!("/proc/stat is too short")
+    };
     let cores = u32::try_from(cores.count().saturating_sub(1))?;
-    Ok(TICK * ticks / cores.max(1))
+    Ok((TICK * (user + nice + system), TICK * stolen / cores.max(1)))
 }
 
-/// Returns the current and the peak memory of a process.
+/// Returns the current and the peak memory of a process and its descendants.
 pub(crate) fn memory(process: u32) -> anyhow::Result<Memory> {
+    tree(process).into_iter().try_fold(Memory::default(), |sum, process| {
+        let memory = process_memory(process)?;
+        Ok(Memory { resident: sum.resident + memory.resident, peak: sum.peak + memory.peak })
+    })
+}
+
+fn process_memory(process: u32) -> anyhow::Result<Memory> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

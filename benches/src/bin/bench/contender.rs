@@ -1,0 +1,107 @@
+//! A server under load.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate_bench::candidate::Candidate;
+use callgate_bench::case::Case;
+
+use crate::client::{Client, Prepared, prepare};
+use crate::load::{full, paced};
+use crate::process::Server;
+use crate::results::{Cores, Percentiles, Round};
+use crate::usage::Used;
+
+/// Duration of the warm-up of a turn.
+const WARM_UP: Duration = Duration::from_millis(20);
+/// Step between the requests whose whole replies are checked.
+const CHECKED: usize = 37;
+
+/// A server, the requests to it, and the number of connections.
+#[derive(Debug)]
+pub(crate) struct Contender<'s> {
+    pub(crate) candidate: Candidate,
+    server: &'s Server,
+    /// Process of the service.
+    upstream: Option<u32>,
+    connections: usize,
+    requests: Vec<Prepared>,
+    /// Set if the load generator has a core of its own.
+    is_separate: bool,
+}
+
+impl<'s> Contender<'s> {
+    /// Returns a server without requests.
+    pub(crate) fn new(
+        candidate: Candidate,
+        server: &'s Server,
+        upstream: Option<&Server>,
+        connections: usize,
+        is_separate: bool,
+    ) -> Self {
+        let upstream = upstream.map(Server::id);
+        Self { candidate, server, upstream, connections, requests: Vec::new(), is_separate }
+    }
+
+    /// Prepares the requests of a case, and checks the whole reply to some of them. Returns the first reply.
+    pub(crate) fn prepare(&mut self, case: Case) -> anyhow::Result<Vec<u8>> {
+        self.requests = prepare(case, self.server.address());
+        let mut client = Client::connect(self.server.address(), 1)?;
+        let mut first = Vec::new();
+        // Tokens that see fewer tools are included, except for bare, which has no tokens.
+        let is_bare = self.candidate == Candidate::Bare;
+        let requests = if is_bare { case.requests() } else { case.all_requests() };
+        for request in requests.into_iter().step_by(CHECKED) {
+            let prepared = Prepared::new(request, self.server.address());
+            let body = client.ask(case, &prepared);
+            let body = body.with_context(|| self.candidate.to_string())?;
+            if first.is_empty() {
+                body.clone_into(&mut first);
+            }
+        }
+        Ok(first)
+    }
+
+    /// Replaces the requests.
+    pub(crate) fn set_requests(&mut self, requests: Vec<Prepared>) {
+        self.requests = requests;
+    }
+
+    fn used(&self) -> anyhow::Result<Used> {
+        Used::now(self.server.id(), self.upstream)
+    }
+
+    /// Opens the connections of a turn, since servers close idle ones, and uses each.
+    pub(crate) fn connect(&self, warm_up: Duration) -> anyhow::Result<Client> {
+        let mut client = Client::connect(self.server.address(), self.connections)?;
+        full(&mut client, &self.requests, warm_up, self.is_separate)
+            .with_context(|| self.candidate.to_string())?;
+        Ok(client)
+    }
+
+    /// Runs one round of full load.
+    pub(crate) fn round(&self, length: Duration) -> anyhow::Result<(Round, Cores)> {
+        let mut client = self.connect(WARM_UP)?;
+        let before = self.used()?;
+        let load = full(&mut client, &self.requests, length, self.is_separate);
+        let load = load.with_context(|| self.candidate.to_string())?;
+        let round = Round::of(load, self.used()?.since(before), self.is_separate);
+        Ok((round, round.cores))
+    }
+
+    /// Runs one round at a fixed rate. Returns the percentiles and the CPU time of a request in microseconds.
+    pub(crate) fn paced_round(
+        &self,
+        per_second: f64,
+        length: Duration,
+    ) -> anyhow::Result<((Percentiles, f64), Cores)> {
+        let mut client = Client::connect(self.server.address(), self.connections)?;
+        let before = self.used()?;
+        let paced = paced(&mut client, &self.requests, per_second, length, self.is_separate);
+        let paced = paced.with_context(|| self.candidate.to_string())?;
+        let used = self.used()?.since(before);
+        let answered = f64::from(u32::try_from(paced.latencies.len())?);
+        let cpu = used.server.running.as_secs_f64() * 1e6 / answered;
+        Ok(((paced.percentiles(), cpu), Cores::of(length, used, self.is_separate)))
+    }
+}

@@ -1,0 +1,130 @@
+//! The report of the packaged program by size.
+
+use callgate_bench::chart::{Bar, Chart, Group};
+use callgate_bench::table::Table;
+
+use crate::machine::Machine;
+use crate::measure::Plan;
+use crate::registry::{Size, USUAL};
+use crate::report::{disturbance, heading, mebibytes, thousands};
+use crate::results::MAX_DISTURBED;
+use crate::scale::{PER_SECOND, PROBES, ScaleResults, SizeResults};
+use crate::statistics::Spread;
+
+const TITLE: &str = "CPU time of a call by size of the registry, µs";
+
+/// Returns the report as Markdown.
+pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &ScaleResults) -> String {
+    let heading = heading("scale", machine, std::slice::from_ref(&results.version));
+    let Plan { rounds, latency_length, starts, .. } = plan;
+    format!(
+        "# Benchmark: size of the registry\n\n{heading}![{TITLE}](scale.svg)\n\n## Method\n\n\
+         The packaged program with its registry in SQLite, its default limits and its demo. \
+         Tail latencies beside other servers are in [server](server.md) and \
+         [forwarded calls](forward.md).\n\n\
+         **Cost.** A server for each size has one core and takes {} calls of a function per second \
+         on 32 connections, with at most 1,000 different tokens, in {rounds} rounds of \
+         {latency_length:?}. Each token belongs to another user. In the last row each token is used \
+         for the first time, so each call reads the registry. Ratios to the first row are computed \
+         within a round; each figure is the median, with minimum and maximum in parentheses. A \
+         round is repeated if other processes or the host took more than {:.0} % of a core, at most \
+         {rounds} times. Start-up is the median of {starts} starts, from the start of the process \
+         to the first correct reply. Memory is resident memory after all rounds.\n\n\
+         **Changes.** A server with {} cores, 100,000 methods and 1,000 tokens takes {} calls per \
+         second on 32 connections and {} calls per second as a probe on 8 others, for {:?}. \
+         Meanwhile descriptions of methods are changed by SQL, of one method or of all; each change \
+         begins after the one before is served. Latency is that of the probe, from the time at \
+         which a request was due.\n\n\
+         ## Cost by size\n\n{}\n{}\n\n## Changes under load\n\n{}",
+        thousands(f64::from(PER_SECOND)),
+        MAX_DISTURBED * 100.0,
+        machine.cores,
+        thousands(f64::from(PER_SECOND)),
+        thousands(f64::from(PROBES)),
+        *latency_length * 4,
+        sizes(results),
+        disturbance(&results.cores),
+        swaps(results),
+    )
+}
+
+fn sizes(results: &ScaleResults) -> Table {
+    let mut table = Table::new(&[
+        "methods",
+        "tokens",
+        "CPU µs/call",
+        "CPU to the first row",
+        "start-up",
+        "memory",
+        "highest",
+    ]);
+    let first = results.sizes.first().map_or(&[][..], |first| &first.cpu);
+    let ratio = |cpu: &[f64]| Spread::of(cpu.iter().zip(first).map(|(own, first)| own / first));
+    let cost = |cpu: &[f64]| format!("{:.1}", Spread::of(cpu.iter().copied()).median);
+    for SizeResults { size, start_up, cpu, memory } in &results.sizes {
+        table.row([
+            thousands_of(size.methods),
+            thousands_of(size.tokens),
+            cost(cpu),
+            ratio(cpu).to_string(),
+            format!("{} ms", thousands(start_up.median)),
+            mebibytes(memory.resident),
+            mebibytes(memory.peak),
+        ]);
+    }
+    if let Some(last) = results.sizes.last() {
+        let unseen = format!("{}, first use", thousands_of(last.size.tokens));
+        let (cost, ratio) = (cost(&results.unseen), ratio(&results.unseen).to_string());
+        let [a, b, c] = [(); 3].map(|()| String::new());
+        table.row([thousands_of(last.size.methods), unseen, cost, ratio, a, b, c]);
+    }
+    table
+}
+
+fn swaps(results: &ScaleResults) -> Table {
+    let mut table = Table::new(&[
+        "changes",
+        "number",
+        "until served, s",
+        "p50 of the probe, µs",
+        "p99",
+        "longest",
+    ]);
+    for swap in &results.swaps {
+        let delay = Spread::of(swap.delays.iter().copied());
+        let is_none = swap.delays.is_empty();
+        table.row([
+            swap.changes.to_owned(),
+            swap.delays.len().to_string(),
+            if is_none { String::new() } else { delay.to_string() },
+            thousands(swap.probe.p50),
+            thousands(swap.probe.p99),
+            thousands(swap.probe.longest),
+        ]);
+    }
+    table
+}
+
+/// Returns a picture of the cost by size.
+pub(crate) fn picture(results: &ScaleResults) -> String {
+    let group = |heading: &str, of: fn(&Size) -> usize, is_shown: fn(&Size) -> bool| {
+        let mut shown: Vec<&SizeResults> =
+            results.sizes.iter().filter(|one| is_shown(&one.size)).collect();
+        shown.sort_by_key(|one| of(&one.size));
+        let bars = shown.into_iter().map(|one| {
+            let value = Spread::of(one.cpu.iter().copied()).median;
+            let label = thousands_of(of(&one.size));
+            Bar { label, value, text: format!("{value:.1}"), is_own: true }
+        });
+        Group { heading: heading.to_owned(), bars: bars.collect() }
+    };
+    let groups = vec![
+        group("methods", |size| size.methods, |size| size.tokens == USUAL.tokens),
+        group("tokens", |size| size.tokens, |size| size.methods == USUAL.methods),
+    ];
+    Chart { title: TITLE.to_owned(), groups }.to_string()
+}
+
+fn thousands_of(count: usize) -> String {
+    thousands(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
+}

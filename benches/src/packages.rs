@@ -1,0 +1,62 @@
+//! Packages of npm and `PyPI`, installed below `target`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+/// Returns the target directory of this program.
+pub fn target() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).context("program is not below the target directory")?;
+    Ok(target.to_owned())
+}
+
+/// Returns a program in the directory of this one.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    ensure!(path.is_file(), "{} is not built", path.display());
+    Ok(path)
+}
+
+/// Installs npm packages with exact versions. Returns the directory with `node_modules`.
+pub fn npm(packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let directory = target()?.join("bench-npm");
+    std::fs::create_dir_all(&directory)?;
+    std::fs::write(directory.join("package.json"), r#"{"private": true}"#)?;
+    let install = ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
+    run(Command::new("npm").args(install).args(packages).current_dir(&directory))?;
+    Ok(directory)
+}
+
+/// Returns a native program of an npm package, in one of the packages of its scope, which are for different systems.
+pub fn npm_binary(package: &str, scope: &str, program: &str) -> anyhow::Result<PathBuf> {
+    let packages = npm(&[package])?.join("node_modules").join(scope);
+    let mut all = std::fs::read_dir(&packages)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let program = all.find_map(|one| Some(one.join("bin").join(program)).filter(|it| it.exists()));
+    program.with_context(|| format!("{package} has no binary for this system"))
+}
+
+/// Installs a package of `PyPI` with an exact version into a virtual environment. Returns its Python.
+pub fn pypi(package: &str) -> anyhow::Result<PathBuf> {
+    let directory = target()?.join("bench-pypi").join(package);
+    let python = directory.join("bin/python");
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package];
+    let marker = directory.join("complete");
+    if !marker.exists() {
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
+        run(Command::new(&python).args(install))?;
+        std::fs::write(marker, "")?;
+    }
+    Ok(python)
+}
+
+/// Runs a command and returns its output.
+pub fn run(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("failed to start {command:?}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", error.trim());
+    // nginx prints its version as an error.
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
