@@ -28,6 +28,11 @@ pub enum Candidate {
 }
 
 impl Candidate {
+    /// Returns `true` for another gateway, which may fail under load without an end of the measurement.
+    pub fn is_peer(self) -> bool {
+        matches!(self, Self::Toolbox | Self::Fastmcp)
+    }
+
     /// Returns the name in tables.
     pub fn as_str(self) -> &'static str {
         match self {

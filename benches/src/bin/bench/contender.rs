@@ -23,7 +23,7 @@ pub(crate) struct Contender<'s> {
     pub(crate) candidate: Candidate,
     server: &'s Server,
     /// Process of the service.
-    upstream: Option<u32>,
+    service: Option<u32>,
     connections: usize,
     requests: Vec<Prepared>,
     /// Set if the load generator has a core of its own.
@@ -35,12 +35,12 @@ impl<'s> Contender<'s> {
     pub(crate) fn new(
         candidate: Candidate,
         server: &'s Server,
-        upstream: Option<&Server>,
+        service: Option<&Server>,
         connections: usize,
         is_separate: bool,
     ) -> Self {
-        let upstream = upstream.map(Server::id);
-        Self { candidate, server, upstream, connections, requests: Vec::new(), is_separate }
+        let service = service.map(Server::id);
+        Self { candidate, server, service, connections, requests: Vec::new(), is_separate }
     }
 
     /// Prepares the requests of a case, and checks the whole reply to some of them. Returns the first reply.
@@ -68,7 +68,7 @@ impl<'s> Contender<'s> {
     }
 
     fn used(&self) -> anyhow::Result<Used> {
-        Used::now(self.server.id(), self.upstream)
+        Used::now(self.server.id(), self.service)
     }
 
     /// Opens the connections of a turn, since servers close idle ones, and uses each.
@@ -85,7 +85,7 @@ impl<'s> Contender<'s> {
         let before = self.used()?;
         let load = full(&mut client, &self.requests, length, self.is_separate);
         let load = load.with_context(|| self.candidate.to_string())?;
-        let round = Round::of(load, self.used()?.since(before), self.is_separate);
+        let round = Round::of(load, self.used()?.since(before));
         Ok((round, round.cores))
     }
 
@@ -101,7 +101,7 @@ impl<'s> Contender<'s> {
         let paced = paced.with_context(|| self.candidate.to_string())?;
         let used = self.used()?.since(before);
         let answered = f64::from(u32::try_from(paced.latencies.len())?);
-        let cpu = used.server.running.as_secs_f64() * 1e6 / answered;
-        Ok(((paced.percentiles(), cpu), Cores::of(length, used, self.is_separate)))
+        let cpu = used.server.as_secs_f64() * 1e6 / answered;
+        Ok(((paced.percentiles(), cpu), Cores::of(length, used)))
     }
 }

@@ -148,16 +148,23 @@ impl<'p> Stage<'p> {
     ) -> anyhow::Result<CaseResults> {
         let Level { threads, connections } = level;
         progress(&format!("{case}: {threads} threads, {connections} connections"));
-        let mut contenders = Vec::new();
-        let mut loads = Vec::new();
-        let mut first_replies = Vec::new();
+        let (mut contenders, mut loads) = (Vec::new(), Vec::new());
+        let (mut first_replies, mut failures) = (Vec::new(), Vec::new());
         for &(candidate, ref server) in servers {
             let is_separate = self.placement.is_separate;
             let service = self.service.as_ref();
             let mut contender =
                 Contender::new(candidate, server, service, connections, is_separate);
-            let reply = contender.prepare(case)?;
-            contender.connect(WARM_UP)?;
+            let reply = contender.prepare(case);
+            let reply = reply.and_then(|reply| contender.connect(WARM_UP).map(|_| reply));
+            let reply = match reply {
+                Err(error) if candidate.is_peer() => {
+                    failures
+                        .push(format!("{threads} threads, {connections} connections: {error:#}"));
+                    continue;
+                }
+                reply => reply?,
+            };
             contenders.push(contender);
             loads.push(Load { candidate, reply_bytes: reply.len(), rounds: Vec::new() });
             first_replies.push(reply);
@@ -179,7 +186,7 @@ impl<'p> Stage<'p> {
         } else {
             Vec::new()
         };
-        Ok(CaseResults { case, level, loads, latencies, repeated: repeats.made })
+        Ok(CaseResults { case, level, loads, failures, latencies, repeated: repeats.made })
     }
 
     /// Measures latency at half of the baseline's throughput and, if a server cannot keep up, also at half of the

@@ -152,6 +152,9 @@ fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> Str
         }
     }
     let _ = writeln!(out, "{table}");
+    for failure in levels.iter().flat_map(|results| &results.failures) {
+        let _ = writeln!(out, "Failed at {failure}\n");
+    }
     for latencies in levels.iter().flat_map(|results| &results.latencies) {
         let _ = writeln!(out, "{}", latency_table(latencies, baseline));
     }
@@ -194,7 +197,7 @@ fn utilisation(levels: &[&CaseResults]) -> String {
 pub(crate) fn disturbance(cores: &[Cores]) -> String {
     let share = |figure: fn(&Cores) -> f64| Spread::of(cores.iter().map(|one| figure(one) * 100.0));
     let (others, stolen) = (share(|cores| cores.others), share(|cores| cores.stolen));
-    let (servers, generator) = (share(|cores| cores.server), share(|cores| cores.generator));
+    let (servers, generator) = (share(|cores| cores.servers), share(|cores| cores.generator));
     let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
     format!(
         "Server and service used {:.0} to {:.0} % of a core, the load generator {:.0} to {:.0} %, other processes {:.1} % (at most \

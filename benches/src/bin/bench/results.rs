@@ -11,7 +11,7 @@ use crate::statistics::Spread;
 use crate::usage::{Memory, Used};
 
 /// Maximum share of a round for which other processes or the host may take a core. Otherwise the round is repeated.
-pub(crate) const MAX_DISTURBED: f64 = 0.03;
+pub(crate) const MAX_DISTURBED: f64 = 0.05;
 
 /// All results.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct CaseResults {
     pub(crate) case: Case,
     pub(crate) level: Level,
     pub(crate) loads: Vec<Load>,
+    /// Gateways that failed, and how.
+    pub(crate) failures: Vec<String>,
     pub(crate) latencies: Vec<Latencies>,
     /// Number of repeated rounds.
     pub(crate) repeated: usize,
@@ -56,15 +58,14 @@ pub(crate) struct Round {
     pub(crate) cores: Cores,
 }
 
-/// Shares of the time of a round.
+/// CPU time as shares of one core.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// Server and service on one core; more than 1 on several.
-    pub(crate) server: f64,
+    /// Server and service.
+    pub(crate) servers: f64,
     /// Load generator.
     pub(crate) generator: f64,
-    /// Disturbance by other processes: waiting for a core that they used, or, if servers and load generator share
-    /// cores, their share of all cores.
+    /// All other processes. The kernel counts in hundredths of a second.
     pub(crate) others: f64,
     /// Core stolen by the host of a virtual machine.
     pub(crate) stolen: f64,
@@ -95,30 +96,25 @@ pub(crate) struct ServerResults {
 
 impl Round {
     /// Computes the result of a round.
-    pub(crate) fn of(load: Full, used: Used, is_separate: bool) -> Self {
+    pub(crate) fn of(load: Full, used: Used) -> Self {
         let answered = f64::from(load.answered);
         Self {
-            cpu: used.server.running.as_secs_f64() * 1e6 / answered,
+            cpu: used.server.as_secs_f64() * 1e6 / answered,
             throughput: answered / load.took.as_secs_f64(),
             answered: load.answered,
-            cores: Cores::of(load.took, used, is_separate),
+            cores: Cores::of(load.took, used),
         }
     }
 }
 
 impl Cores {
     /// Computes the shares of a round.
-    pub(crate) fn of(took: Duration, used: Used, is_separate: bool) -> Self {
+    pub(crate) fn of(took: Duration, used: Used) -> Self {
         let share = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
-        let others = if is_separate {
-            share(used.server_disturbed()).max(share(used.generator.waiting))
-        } else {
-            share(used.others())
-        };
         Self {
-            server: share(used.cores_busy()),
-            generator: share(used.generator.running),
-            others,
+            servers: share(used.server + used.service),
+            generator: share(used.generator),
+            others: share(used.others()),
             stolen: share(used.stolen),
         }
     }

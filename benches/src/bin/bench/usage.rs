@@ -12,25 +12,16 @@ pub(crate) struct Memory {
     pub(crate) peak: u32,
 }
 
-/// CPU time of a process.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CpuTime {
-    /// Time on a core.
-    pub(crate) running: Duration,
-    /// Time in the run queue.
-    pub(crate) waiting: Duration,
-}
-
 /// CPU time of a round, or the total so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     /// Server.
-    pub(crate) server: CpuTime,
+    pub(crate) server: Duration,
     /// Service behind the server, on the same cores.
-    upstream: CpuTime,
+    pub(crate) service: Duration,
     /// Load generator, which is this process.
-    pub(crate) generator: CpuTime,
-    /// Time of all processes, as the sum of the cores.
+    pub(crate) generator: Duration,
+    /// All processes, as the sum of the cores.
     all: Duration,
     /// Time stolen by the host of a virtual machine, as the average of the cores.
     pub(crate) stolen: Duration,
@@ -38,45 +29,26 @@ pub(crate) struct Used {
 
 impl Used {
     /// Reads the totals so far.
-    pub(crate) fn now(server: u32, upstream: Option<u32>) -> anyhow::Result<Self> {
-        let upstream = upstream.map(cpu_time).transpose()?.unwrap_or_default();
+    pub(crate) fn now(server: u32, service: Option<u32>) -> anyhow::Result<Self> {
+        let service = service.map(cpu_time).transpose()?.unwrap_or_default();
         let generator = process_time(std::process::id())?;
         let (all, stolen) = machine_time()?;
-        Ok(Self { server: cpu_time(server)?, upstream, generator, all, stolen })
-    }
-
-    /// Returns the time for which the server waited for processes outside of the measurement.
-    pub(crate) fn server_disturbed(&self) -> Duration {
-        self.server.waiting.saturating_sub(self.upstream.running)
+        Ok(Self { server: cpu_time(server)?, service, generator, all, stolen })
     }
 
     /// Returns the time of processes outside of the measurement.
     pub(crate) fn others(&self) -> Duration {
-        self.all.saturating_sub(self.cores_busy() + self.generator.running)
-    }
-
-    /// Returns the time for which the server and the service were on their cores.
-    pub(crate) fn cores_busy(&self) -> Duration {
-        self.server.running + self.upstream.running
+        self.all.saturating_sub(self.server + self.service + self.generator)
     }
 
     /// Returns the difference to earlier totals.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
-            server: self.server.since(before.server),
-            upstream: self.upstream.since(before.upstream),
-            generator: self.generator.since(before.generator),
+            server: self.server.saturating_sub(before.server),
+            service: self.service.saturating_sub(before.service),
+            generator: self.generator.saturating_sub(before.generator),
             all: self.all.saturating_sub(before.all),
             stolen: self.stolen.saturating_sub(before.stolen),
-        }
-    }
-}
-
-impl CpuTime {
-    fn since(self, before: Self) -> Self {
-        Self {
-            running: self.running.saturating_sub(before.running),
-            waiting: self.waiting.saturating_sub(before.waiting),
         }
     }
 }
@@ -98,25 +70,19 @@ pub(crate) fn tree(process: u32) -> Vec<u32> {
 }
 
 /// Returns the CPU time of a process and its descendants.
-fn cpu_time(process: u32) -> anyhow::Result<CpuTime> {
-    tree(process).into_iter().try_fold(CpuTime::default(), |sum, process| {
-        let time = process_time(process)?;
-        let waiting = sum.waiting + time.waiting;
-        Ok(CpuTime { running: sum.running + time.running, waiting })
-    })
+fn cpu_time(process: u32) -> anyhow::Result<Duration> {
+    tree(process).into_iter().map(process_time).sum()
 }
 
 /// Returns the CPU time of all threads of a process.
-fn process_time(process: u32) -> anyhow::Result<CpuTime> {
+fn process_time(process: u32) -> anyhow::Result<Duration> {
     let directory = format!("/proc/{process}/task");
-    let mut total = CpuTime::default();
+    let mut total = Duration::ZERO;
     for thread in fs::read_dir(&directory).with_context(|| format!("failed to read {directory}"))? {
         // A thread may have ended.
         let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-        let mut fields = text.split_whitespace().map(str::parse);
-        let mut next = || anyhow::Ok(fields.next().context("schedstat is too short")??);
-        total.running += Duration::from_nanos(next()?);
-        total.waiting += Duration::from_nanos(next()?);
+        let nanoseconds = text.split_whitespace().next().context("schedstat is empty")?;
+        total += Duration::from_nanos(nanoseconds.parse()?);
     }
     Ok(total)
 }
