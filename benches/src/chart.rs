@@ -60,7 +60,7 @@ impl fmt::Display for Chart {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let largest = bars().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
         let mut body = String::new();
-        let mut y = 52;
+        let mut y = 60;
         for group in &self.groups {
             if !group.heading.is_empty() {
                 writeln!(

@@ -78,12 +78,14 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
     Ok(Results { cases, servers, versions, skipped })
 }
 
-/// Returns name and version of a program that is not built here. Fails if a peer cannot be installed.
+/// Returns name and version of a server. Fails if a peer cannot be installed.
 fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
     let version = |program: &Path, argument| output(Command::new(program).arg(argument));
     Ok(match candidate {
         Candidate::Callgate => Some(version(&beside("callgate")?, "--version")?),
-        Candidate::Rmcp => Some("rmcp 3.8.0".to_owned()),
+        Candidate::Bare => locked("axum"),
+        Candidate::Rmcp => locked("rmcp"),
+        Candidate::Hyper => locked("hyper"),
         Candidate::Nginx => Some(output(nginx::program()?.arg("-v"))?),
         Candidate::Toolbox => Some(version(&peers::toolbox_program()?, "--version")?),
         Candidate::Fastmcp => {
@@ -93,6 +95,13 @@ fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
         }
         _ => None,
     })
+}
+
+/// Returns name and version of a crate.
+fn locked(name: &str) -> Option<String> {
+    let lock = include_str!("../../../../Cargo.lock");
+    let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    Some(format!("{name} {}", rest.split('"').next()?))
 }
 
 impl<'p> Stage<'p> {

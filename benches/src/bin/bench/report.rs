@@ -95,7 +95,8 @@ const SERVER: &str = "\
     tools of each set of grants are computed beforehand. Arguments are not checked against a \
     schema.\n\n\
     Every server has the same 50 tools, 1,000 tokens of as many users and 100 different sets of \
-    grants, and the same allocator. Calls run `user_get`, a function in the process of the server, \
+    grants, and the same allocator. bare and rmcp are optimised for speed, Callgate as it is packaged. \
+    Calls run `user_get`, a function in the process of the server, \
     with all tokens in turn. In Callgate it is a function of the demo; the other 49 tools belong \
     to a service that is not called. Lists use the 500 tokens that see all 50 tools.";
 
@@ -235,7 +236,9 @@ fn server_section(results: &Results) -> String {
 fn picture_title(suite: Suite) -> Option<&'static str> {
     match suite {
         Suite::Server => Some("Requests per second on one core, 32 connections, 50 tools"),
-        Suite::Forward => Some("Forwarded tool calls per second on one core, 32 connections"),
+        Suite::Forward => Some(
+            "Forwarded tool calls per second: 32 connections, one core for gateway and service",
+        ),
         Suite::Batch | Suite::Scale => None,
     }
 }
