@@ -218,7 +218,7 @@ impl Plan {
         plan
     }
 
-    /// Takes the style of the parameters from the options, or else from the last import of the source.
+    /// Sets the style of the parameters from the options, or else from the last import of the source.
     fn set_params_by(&mut self, registry: &Registry<'_>) {
         let source = registry.source;
         self.params_by = match registry.options.params_by {
@@ -289,7 +289,7 @@ impl Plan {
         proposal
     }
 
-    /// Merges a proposal with the registry, or reports why it is not imported.
+    /// Merges a proposal with the registry, or records why the method is not imported.
     fn merge(&mut self, proposal: &Proposal, registry: &Registry<'_>) -> Option<Merged> {
         let (id, source) = (proposal.row.rpc_method.as_str(), registry.source);
         let last = registry.last(proposal);
@@ -369,8 +369,7 @@ impl Plan {
         }
     }
 
-    /// Removes methods that the source no longer has. Methods that the source still has, but that are
-    /// refused now, stay.
+    /// Removes methods that the source no longer has. Keeps methods that the source still has but that are refused now.
     fn remove_missing(&mut self, registry: &Registry<'_>) {
         let Registry { source, options, .. } = registry;
         let known: HashSet<&str> = source

@@ -112,8 +112,8 @@ impl Importer<'_> {
         Change::of(&self.preview(Detail::Full).await?, Detail::Full)
     }
 
-    /// Imports the source once: writes, holds back or only returns the change. Notes need no approval: they
-    /// record which sources have a method, and other imports read them.
+    /// Imports the source once. Depending on the policy, writes the change, stores it for approval, or only returns it.
+    /// Notes need no approval: they record which sources have a method, and other imports read them.
     pub async fn run(self, name: &str, policy: Policy) -> anyhow::Result<Option<Change>> {
         let detail = if policy == Policy::Hold { Detail::Full } else { Detail::Brief };
         ensure!(!self.source.methods.is_empty(), NO_METHODS);
@@ -123,7 +123,8 @@ impl Importer<'_> {
             self.write_notes().await?;
         }
         match (policy, &change) {
-            // Not only this change: imports that run at the same time may have written a part of it.
+            // Writes the whole difference, not only this change, because imports that run at the same time may have
+            // written a part of it.
             (Policy::Apply, Some(_)) => {
                 self.write(None).await?;
             }

@@ -147,11 +147,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
     /// Reads the session changes with a greater number, in order and up to a limit.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
-    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
+    /// Waits until the database notifies this program of a change. Never returns if the database sends no
+    /// notifications.
     async fn changed(&self);
     /// Returns the number of statements so far.
     fn statements(&self) -> u64;
-    /// Returns the age of the counters; zero unless they are polled in the background.
+    /// Returns the age of the counters. It is zero unless the counters are polled in the background.
     fn age(&self) -> Duration;
 
     /// Adds missing sections.

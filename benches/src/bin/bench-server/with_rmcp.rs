@@ -94,7 +94,7 @@ impl Handler {
     }
 }
 
-/// Leaks the strings: rmcp copies the list for each reply, and borrowed strings are cheaper to copy.
+/// Leaks the strings, because rmcp copies the list for each reply and borrowed strings are cheaper to copy.
 fn rmcp_tool(tool: &Tool) -> anyhow::Result<rmcp::model::Tool> {
     let mut tool: rmcp::model::Tool = serde_json::from_value(tool.to_json())?;
     tool.name = Cow::Borrowed(tool.name.into_owned().leak());
@@ -135,7 +135,7 @@ impl ServerHandler for Handler {
             .filter(|tool| tool.is_open_to(grants))
             .ok_or_else(|| ErrorData::invalid_params("no such tool", None))?;
         let mut result = CallToolResult::structured(model::user());
-        // The other servers also omit it.
+        // Omitted, because the other servers omit it too.
         result.is_error = None;
         Ok(result.into())
     }

@@ -31,8 +31,8 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Tuned configuration: no access log, persistent connections to the upstream, and no temporary files for bodies of
-/// this size.
+/// Returns a tuned configuration: no access log, persistent connections to the upstream, and no temporary files for
+/// bodies of this size.
 fn configured(
     directory: &Path,
     address: SocketAddr,

@@ -67,7 +67,7 @@ pub(crate) struct Cores {
     pub(crate) generator: f64,
     /// All other processes. The kernel counts in hundredths of a second.
     pub(crate) others: f64,
-    /// Core stolen by the host of a virtual machine.
+    /// Share of time in which the host of a virtual machine used the core.
     pub(crate) stolen: f64,
 }
 

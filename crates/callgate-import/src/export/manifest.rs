@@ -98,7 +98,7 @@ fn variant<T: DeserializeOwned>(column: &str, text: &str, expected: &str) -> any
         .map_err(|_| anyhow!("unknown `{column}` value `{text}`; expected {expected}"))
 }
 
-/// Parses a column; `None` if it is empty.
+/// Parses a column. Returns `None` if the column is empty.
 fn json<T: DeserializeOwned>(
     column: &'static str,
     text: Option<&str>,

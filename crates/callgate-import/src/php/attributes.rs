@@ -174,7 +174,7 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// Returns the attributes of a name in any namespace.
+/// Returns the attributes with this name, in any namespace.
 fn find<'a>(at: Context<'_>, attributes: &'a [Attribute], name: &str) -> Vec<&'a Attribute> {
     let is_it = |attribute: &&Attribute| {
         short(&attribute.name) == name || short(&at.resolve(&attribute.name)) == name

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 200;
 /// Maximum total size of the strings, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Returns the value of an expression; `None` if it is not constant or exceeds a limit.
+/// Returns the value of an expression, or `None` if it is not constant or exceeds a limit.
 pub(super) fn evaluate(at: Context<'_>, expression: &Expression) -> Option<Value> {
     let (steps, bytes) = (&Cell::new(MAX_STEPS), &Cell::new(MAX_BYTES));
     Evaluation { depth: 0, steps, bytes }.value(expression, at)
@@ -103,7 +103,7 @@ impl Evaluation<'_> {
             return Some(Value::String(whole));
         }
         let mut found = at.symbols.class(&whole);
-        // Constants are inherited.
+        // Searches the parents, because constants are inherited.
         for _ in 0..MAX_DEPTH {
             let class = found?;
             if let Some(constant) = class.constants.get(name) {
@@ -117,7 +117,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Returns the value of a case, which is its form in JSON.
+    /// Returns the value of an enum case, which is its form in JSON.
     fn case(self, class: &Class, name: &str, at: Context<'_>) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {

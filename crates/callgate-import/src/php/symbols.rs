@@ -59,8 +59,8 @@ impl Symbols {
 impl<'t> Context<'t> {
     /// Returns the full name of a class, without a leading backslash.
     ///
-    /// Doc comments often omit the import. A short name that resolves to no class is therefore the only
-    /// class with that short name, if there is exactly one.
+    /// Doc comments often omit the import. If a short name resolves to no class, and exactly one class has this short
+    /// name, the name refers to that class.
     pub(super) fn resolve(self, written: &str) -> String {
         let Self { symbols, scope, .. } = self;
         let name = full_name(self, written);
@@ -76,7 +76,7 @@ impl<'t> Context<'t> {
         }
     }
 
-    /// Returns a constant outside of classes: of the namespace, or else of none.
+    /// Returns a constant outside of classes. Searches the namespace first, then the global namespace.
     pub(super) fn constant(self, written: &str) -> Option<(&'t Scope, &'t Expression)> {
         let constants = &self.symbols.constants;
         let found = constants.get(&full_name(self, written));

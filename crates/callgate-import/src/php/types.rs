@@ -17,7 +17,7 @@ const BUILT_IN: &[&str] = &[
     "resource", "scalar", "stdclass", "string", "true", "void",
 ];
 
-/// Parses a type. Enums become their values.
+/// Parses a type. An enum is replaced by its values.
 fn read(at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
     let resolve = |name: &str| {
         let name = at.resolve(name);

@@ -16,7 +16,7 @@ use crate::source::{ImportOptions, Proposal, Source};
 pub(super) struct Registry<'a> {
     pub(super) source: &'a Source,
     pub(super) options: &'a ImportOptions,
-    /// By id. Of several rows with one id, the first is the one that is served.
+    /// Rows by id. If several rows have the same id, this is the first one, which is served.
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
     /// Notes of imports, by upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,

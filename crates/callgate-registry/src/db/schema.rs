@@ -54,7 +54,7 @@ const FLAG: Kind = kind(Some(Stored::Flag), ["INTEGER", "BOOLEAN", "BOOLEAN", "B
 const TIME: Kind = kind(Some(Stored::Time), ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
 /// 255 characters. SQL Server counts UTF-16 units, and limits the size of index keys.
 const NAME: Kind = kind(Some(Stored::Text(Width::Name)), bytewise!(255, 420));
-/// Generated lower-case column. The other databases can index an expression, but SQL Server would then refuse
+/// Generated lower-case column. Other databases can index an expression. SQL Server could too, but would then refuse
 /// writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 const PLUGIN_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 const METHOD_KEY: Kind = kind(None, ["", "", "VARCHAR(255) AS (LOWER(method)) VIRTUAL", ""]);

@@ -67,8 +67,7 @@ fn problem(method: Option<&str>, level: Level, code: &'static str, message: Stri
 }
 
 fn open(id: &str) -> Problem {
-    let message =
-        "no section, so everyone may call it, also without a token; add one, or set `open_methods`";
+    let message = "no section, so every caller may call the method, even without a token; add a section, or set `open_methods`";
     problem(Some(id), Level::Warning, "open-method", message.to_owned())
 }
 
