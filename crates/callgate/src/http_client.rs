@@ -2,6 +2,8 @@
 
 pub(crate) mod connector;
 pub(crate) mod endpoint;
+#[cfg(feature = "forward")]
+pub(crate) mod http1;
 pub(crate) mod send_error;
 pub(crate) mod tls;
 

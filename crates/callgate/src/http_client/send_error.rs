@@ -37,43 +37,56 @@ impl SendError {
     }
 
     pub(crate) fn of(error: &legacy::Error) -> Self {
-        use SendErrorKind::{
-            Broken, ClosedInHandshake, ConnectTimeout, NotHttp, NotSent, NotTls, Untrusted,
+        if error.is_connect() {
+            return Self::of_connection(error);
+        }
+        let hyper = || causes(error).filter_map(|cause| cause.downcast_ref::<hyper::Error>());
+        if let Some(untrusted) = Self::of_tls(error) {
+            return untrusted;
+        }
+        if hyper().any(hyper::Error::is_canceled) {
+            return Self::new(SendErrorKind::NotSent, describe(error));
+        }
+        if hyper().any(hyper::Error::is_parse) {
+            return Self::not_http();
+        }
+        let info = error.connect_info();
+        let has_response_bytes = info.is_none_or(super::connector::has_response_bytes);
+        Self::new(SendErrorKind::Broken { has_response_bytes }, describe(error))
+    }
+
+    /// Returns the error of a connection that could not be opened.
+    pub(crate) fn of_connection(error: &(dyn Error + 'static)) -> Self {
+        use SendErrorKind::{ClosedInHandshake, ConnectTimeout, NotSent};
+        let io = || causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let kind = if io().any(is_end) {
+            ClosedInHandshake
+        } else if io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
+            ConnectTimeout
+        } else {
+            NotSent
         };
-        let found: &(dyn Error + 'static) = error;
-        let tls = causes(found).find_map(|cause| cause.downcast_ref::<rustls::Error>());
-        match tls {
-            Some(rustls::Error::InvalidMessage(_)) => {
-                return Self::new(NotTls, "it does not speak TLS");
-            }
-            Some(rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)))
+        Self::of_tls(error).unwrap_or_else(|| Self::new(kind, describe(error)))
+    }
+
+    fn of_tls(error: &(dyn Error + 'static)) -> Option<Self> {
+        use SendErrorKind::{NotTls, Untrusted};
+        match causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())? {
+            rustls::Error::InvalidMessage(_) => Some(Self::new(NotTls, "it does not speak TLS")),
+            rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other))
                 if format!("{other:?}").contains("CaUsedAsEndEntity") =>
             {
-                return Self::new(Untrusted, AUTHORITY_AS_SERVER);
+                Some(Self::new(Untrusted, AUTHORITY_AS_SERVER))
             }
-            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_)) => {
-                return Self::new(Untrusted, describe(found));
+            rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_) => {
+                Some(Self::new(Untrusted, describe(error)))
             }
-            _ => {}
+            _ => None,
         }
-        let hyper = || causes(found).filter_map(|cause| cause.downcast_ref::<hyper::Error>());
-        let io = || causes(found).filter_map(|cause| cause.downcast_ref::<io::Error>());
-        let kind = if error.is_connect() && io().any(is_end) {
-            ClosedInHandshake
-        } else if error.is_connect() && io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
-            ConnectTimeout
-        } else if error.is_connect() || hyper().any(hyper::Error::is_canceled) {
-            NotSent
-        } else if hyper().any(hyper::Error::is_parse) {
-            return Self::new(NotHttp, "it does not speak HTTP");
-        } else {
-            Broken {
-                has_response_bytes: error
-                    .connect_info()
-                    .is_none_or(super::connector::has_response_bytes),
-            }
-        };
-        Self::new(kind, describe(found))
+    }
+
+    pub(crate) fn not_http() -> Self {
+        Self::new(SendErrorKind::NotHttp, "it does not speak HTTP")
     }
 
     /// Returns `true` if the server cannot have received the request.

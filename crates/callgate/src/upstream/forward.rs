@@ -159,7 +159,7 @@ impl Forward {
     /// Returns the secrets of a request.
     fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
         let headers = request::headers(&self.options, caller, auth);
-        Secrets::of(&self.options, &headers, auth)
+        Secrets::of(&self.options, headers.as_ref().unwrap_or(&self.options.headers), auth)
     }
 
     /// Calls a method within the limits on time and concurrency, unless the circuit breaker is open. Stores the

@@ -15,6 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::http_client::http1::ResponseHeaders;
 use crate::upstream::forward::auth::rejection::AuthRejection;
 use crate::upstream::forward::{Failure, RequestId, known_errors};
 use crate::wire::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
@@ -35,7 +36,7 @@ const MAX_MEDIA: usize = 60;
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceResponse {
     pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: ResponseHeaders,
     pub(crate) body: String,
 }
 
@@ -64,9 +65,26 @@ impl<'a> ReplyTarget<'a> {
 }
 
 impl ServiceResponse {
+    /// Fails if the body is not UTF-8.
+    pub(crate) fn new(
+        status: StatusCode,
+        headers: ResponseHeaders,
+        body: Vec<u8>,
+    ) -> Result<Self, Failure> {
+        let response = |body| Self { status, headers, body };
+        match String::from_utf8(body) {
+            Ok(body) => Ok(response(body)),
+            // The pages of errors may have another encoding.
+            Err(error) => {
+                let body = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                Err(response(body).not_utf8())
+            }
+        }
+    }
+
     /// Wraps a message that was not received over HTTP.
     pub(crate) fn bare(body: String) -> Self {
-        Self { status: StatusCode::OK, headers: HeaderMap::new(), body }
+        Self { status: StatusCode::OK, headers: ResponseHeaders::default(), body }
     }
 
     pub(crate) fn read(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
@@ -115,7 +133,7 @@ impl ServiceResponse {
     pub(crate) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
         let is_reply = || match read_reply(trimmed(&self.body)) {
             Ok(reply) if reply.result.is_some() => true,
-            Ok(reply) => answers(&reply, id) && !self.headers.contains_key(WWW_AUTHENTICATE),
+            Ok(reply) => answers(&reply, id) && !self.has_challenge(),
             Err(_) => false,
         };
         self.status == StatusCode::UNAUTHORIZED && !is_reply()
@@ -127,7 +145,7 @@ impl ServiceResponse {
     }
 
     /// Returns the failure for a body that is not UTF-8.
-    pub(crate) fn not_utf8(&self) -> Failure {
+    fn not_utf8(&self) -> Failure {
         self.refused().unwrap_or_else(|| self.explained(Problem::NotJson))
     }
 
@@ -143,7 +161,7 @@ impl ServiceResponse {
     /// has a challenge, or if the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
     fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRejection> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
-        self.rejection().filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
+        self.rejection().filter(|_| is_foreign || self.has_challenge())
     }
 
     /// Returns the failure for the HTTP status.
@@ -152,14 +170,21 @@ impl ServiceResponse {
             Some(refusal) => Some(Failure::Rejected(refusal)),
             None => (!self.status.is_success()).then(|| {
                 let Self { status, headers, body } = self;
-                Failure::Unexpected(UnexpectedResponse::of_status(*status, headers, body))
+                Failure::Unexpected(UnexpectedResponse::of_status(*status, &headers.map(), body))
             }),
         }
     }
 
     fn rejection(&self) -> Option<AuthRejection> {
-        let text = ServiceText::new(&self.body);
-        AuthRejection::of(self.status, &self.headers).map(|it| AuthRejection { text, ..it })
+        if !self.status.is_client_error() {
+            return None;
+        }
+        let rejection = AuthRejection::of(self.status, &self.headers.map())?;
+        Some(AuthRejection { text: ServiceText::new(&self.body), ..rejection })
+    }
+
+    fn has_challenge(&self) -> bool {
+        self.headers.map().contains_key(WWW_AUTHENTICATE)
     }
 
     fn unexpected(&self, problem: Problem) -> Failure {
@@ -168,7 +193,7 @@ impl ServiceResponse {
 
     /// Returns a more specific failure if the body is empty or the content type is not JSON.
     fn explained(&self, problem: Problem) -> Failure {
-        self.unexpected(match media(&self.headers) {
+        self.unexpected(match media(&self.headers.map()) {
             _ if self.body.trim().is_empty() => Problem::Empty,
             _ if self.body.contains("<methodResponse") => Problem::OtherProtocol("XML-RPC"),
             _ if unexpected::has_php_error(&self.body) => Problem::PhpError,

@@ -106,11 +106,17 @@ fn splice_first(text: &mut String, first: [&str; 3], params: &str) {
     }
 }
 
+/// Returns the headers of a request, or `None` if they are those that are configured for all requests.
 pub(crate) fn headers(
     options: &ForwardOptions,
     caller: &Caller,
     auth: &Authentication,
-) -> HeaderMap {
+) -> Option<HeaderMap> {
+    let passes_caller = caller.user.is_some() && options.caller_headers.names().next().is_some();
+    (passes_caller || auth.has_headers()).then(|| all_headers(options, caller, auth))
+}
+
+fn all_headers(options: &ForwardOptions, caller: &Caller, auth: &Authentication) -> HeaderMap {
     let mut headers = options.headers.clone();
     if auth.is_omitted {
         headers.remove(AUTHORIZATION);

@@ -79,7 +79,13 @@ pub(crate) struct Authentication {
 }
 
 impl Authentication {
-    /// Returns the credentials that are sent in the body, as JSON.
+    /// Returns `true` if the headers differ from those that are configured for all requests.
+    pub(crate) fn has_headers(&self) -> bool {
+        let has_session = self.session.as_ref().is_some_and(|it| !it.headers.is_empty());
+        self.is_omitted || has_session || self.header.is_some() || self.bearer.is_some()
+    }
+
+    /// Returns the parts of the body, as JSON.
     pub(crate) fn in_body(&self) -> String {
         let session = self.session.as_ref();
         let session = session.map_or(("", ""), |it| (&it.first_param.0, &it.member.0));

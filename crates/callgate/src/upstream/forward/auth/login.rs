@@ -132,9 +132,7 @@ pub(crate) struct Sessions {
     login: Login,
     client: ServiceClient,
     uri: Option<Uri>,
-    /// Headers of the login request.
-    headers: HeaderMap,
-    /// Secrets of the login request.
+    /// Secrets of the login.
     secrets: Secrets,
     /// Time limit of a login.
     timeout: Duration,
@@ -166,7 +164,6 @@ impl Sessions {
             upstream: upstream.to_owned(),
             client: client.clone(),
             uri: target.map(|target| target.uri().clone()),
-            headers: options.headers.clone(),
             secrets: configured.with(secrets),
             timeout: options.limits.timeout,
             state: Mutex::default(),
@@ -278,10 +275,9 @@ impl Sessions {
     }
 
     async fn request(&self) -> Result<Session, Failure> {
-        let (id, headers) = (RequestId::Number(1), self.headers.clone());
-        let reservation = BudgetReservation::default();
+        let (id, reservation) = (RequestId::Number(1), BudgetReservation::default());
         let sending =
-            self.client.post(self.uri.clone(), headers, self.body(), MAX_RESPONSE, &reservation);
+            self.client.post(self.uri.clone(), None, self.body(), MAX_RESPONSE, &reservation);
         let response = sending.await.map_err(|failure| self.login_failure(failure))?;
         let result = match self.login.method {
             Some(_) => response.read(&id).map(|result| result.get().to_owned()),
@@ -325,7 +321,7 @@ impl Sessions {
         result: &Value,
     ) -> Result<Session, LoginError> {
         let mut session = Session::default();
-        let cookies = cookies(&response.headers);
+        let cookies = cookies(&response.headers.map());
         if !cookies.is_empty()
             && let Some(value) = sensitive(&cookies)
         {

@@ -18,8 +18,8 @@ use crate::upstream::forward::{
 
 pub(crate) struct QueuedRequest {
     pub(crate) id: RequestId<'static>,
-    /// Headers of the request. Empty for a WebSocket.
-    pub(crate) headers: HeaderMap,
+    /// `None` for the configured ones, and for a WebSocket.
+    pub(crate) headers: Option<HeaderMap>,
     /// The caller's credential, if it is in the body. Empty for a WebSocket.
     pub(crate) credential: SecretJson,
     pub(crate) body: Bytes,

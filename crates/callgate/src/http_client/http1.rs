@@ -1,0 +1,338 @@
+//! HTTP/1.1 without TLS, over connections that are kept open.
+//!
+//! The task of a call writes its request and reads the response itself. hyper's client has a task for each connection,
+//! and channels and header maps between it and the call, which more than doubles the instructions of forwarding.
+
+mod head;
+mod idle;
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::buf::Chain;
+use bytes::{Buf, BytesMut};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Uri};
+use httparse::Status;
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+
+use super::BodyError;
+use super::connector::{PlainConnector, Socket};
+use super::send_error::{SendError, SendErrorKind, describe};
+use head::Framing;
+use idle::IdleConnections;
+
+pub(crate) use head::{ResponseHead, ResponseHeaders};
+
+/// Minimum and maximum size of a read, in bytes.
+const MIN_READ: usize = 8 << 10;
+const MAX_READ: usize = 256 << 10;
+
+/// Maximum size of the head of a response, as in hyper.
+const MAX_HEAD: usize = 400 << 10;
+
+/// Maximum size of the line before a chunk, and of the trailers.
+const MAX_CHUNK_LINES: usize = 16 << 10;
+
+const CLOSED_EARLY: &str = "connection closed before message completed";
+const CLOSED_IN_BODY: &str = "end of file before message length reached";
+
+/// A client of one server.
+#[derive(Debug)]
+pub(crate) struct Http1Client {
+    connector: PlainConnector,
+    idle: Arc<IdleConnections>,
+}
+
+/// An open connection, with what was read from it and not used yet.
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    buffer: BytesMut,
+}
+
+/// A request and its response, whose body is not read yet.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    connection: Connection,
+    /// What is left to be written.
+    request: Chain<&'a [u8], &'a [u8]>,
+    /// Set if any byte was written.
+    is_begun: bool,
+    idle: &'a Arc<IdleConnections>,
+    pub(crate) head: ResponseHead,
+}
+
+impl Http1Client {
+    pub(crate) fn new(connector: PlainConnector, max_idle: usize) -> Self {
+        Self { connector, idle: IdleConnections::new(max_idle) }
+    }
+
+    /// Sends a request and reads the head of the response. If an idle connection turns out to be closed before anything
+    /// was written, uses another.
+    pub(crate) async fn send<'a>(
+        &'a self,
+        head: &'a [u8],
+        body: &'a [u8],
+    ) -> Result<Exchange<'a>, SendError> {
+        loop {
+            let (connection, is_reused) = match self.idle.take() {
+                Some(connection) => (connection, true),
+                None => (Connection::new(Box::pin(self.connector.connect()).await?), false),
+            };
+            let request = Buf::chain(head, body);
+            let head = ResponseHead::default();
+            let idle = &self.idle;
+            let mut exchange = Exchange { connection, request, is_begun: false, idle, head };
+            match exchange.read_head().await {
+                Ok(()) => return Ok(exchange),
+                Err(error) if is_reused && error.kind == SendErrorKind::NotSent => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Writes the head of a request up to the length of its body.
+pub(crate) fn request_head(method: &Method, uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
+    let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let host = uri.host().unwrap_or_default();
+    let port = uri.port().filter(|port| port.as_u16() != 80);
+    let port = port.map_or_else(String::new, |port| format!(":{port}"));
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}{port}\r\n").into_bytes();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            head.extend_from_slice(part);
+        }
+    }
+    head
+}
+
+impl Connection {
+    fn new(socket: Socket) -> Self {
+        Self { socket, buffer: BytesMut::new() }
+    }
+
+    /// Drops a buffer that has grown for a long response.
+    fn release_memory(&mut self) {
+        if self.buffer.capacity() > 2 * MIN_READ {
+            self.buffer = BytesMut::new();
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Self { socket, buffer } = self;
+        match socket {
+            Socket::Tcp(socket) => pin!(socket.read_buf(buffer)).poll(context),
+            #[cfg(unix)]
+            Socket::Unix(socket) => pin!(socket.read_buf(buffer)).poll(context),
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.socket {
+            Socket::Tcp(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+            #[cfg(unix)]
+            Socket::Unix(socket) => Pin::new(socket).poll_write_vectored(context, slices),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    async fn read_head(&mut self) -> Result<(), SendError> {
+        loop {
+            let read = self.fill(MIN_READ).await;
+            let has_response_bytes = !self.connection.buffer.is_empty();
+            let problem = match read {
+                Ok(1..) => None,
+                Ok(0) => Some(CLOSED_EARLY.to_owned()),
+                Err(error) => Some(describe(&error)),
+            };
+            if let Some(problem) = problem {
+                let broken = SendErrorKind::Broken { has_response_bytes };
+                let kind = if self.is_begun { broken } else { SendErrorKind::NotSent };
+                return Err(SendError::new(kind, problem));
+            }
+            while let Some((bytes, head)) = ResponseHead::parse(&self.connection.buffer)? {
+                self.connection.buffer.advance(bytes);
+                if !head.is_interim() {
+                    self.head = head;
+                    return Ok(());
+                }
+            }
+            if self.connection.buffer.len() > MAX_HEAD {
+                return Err(SendError::not_http());
+            }
+        }
+    }
+
+    /// Reads more of the response, and writes the rest of the request meanwhile. Returns the number of bytes read, 0 at
+    /// the end. A response may arrive even if the request cannot be written.
+    async fn fill(&mut self, wanted: usize) -> io::Result<usize> {
+        self.connection.buffer.reserve(wanted.clamp(MIN_READ, MAX_READ));
+        poll_fn(|context| {
+            while self.request.has_remaining() {
+                let mut slices = [IoSlice::new(&[]), IoSlice::new(&[])];
+                let count = self.request.chunks_vectored(&mut slices);
+                let slices = slices.get(..count).unwrap_or_default();
+                match self.connection.poll_write(context, slices) {
+                    Poll::Ready(Ok(written @ 1..)) => {
+                        self.is_begun = true;
+                        self.request.advance(written);
+                    }
+                    Poll::Ready(Err(error)) if !self.is_begun => return Poll::Ready(Err(error)),
+                    Poll::Ready(_) | Poll::Pending => break,
+                }
+            }
+            self.connection.poll_read(context)
+        })
+        .await
+    }
+
+    /// Reads the body: at most `limit` bytes. Passes the size of each part to `count`. Keeps the connection for another
+    /// request if the whole response was read.
+    pub(crate) async fn body<E: From<BodyError>>(
+        mut self,
+        limit: usize,
+        count: impl Fn(usize) -> Result<(), E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut body = Body { bytes: Vec::new(), limit, count };
+        match self.head.framing {
+            Framing::Length(length) => self.read_part(length, &mut body).await?,
+            Framing::Chunked => self.read_chunks(&mut body).await?,
+            Framing::UntilClose => loop {
+                body.add(&self.connection.buffer)?;
+                self.connection.buffer.clear();
+                if self.fill(MIN_READ).await.map_err(broken)? == 0 {
+                    return Ok(body.bytes);
+                }
+            },
+        }
+        let is_complete = self.connection.buffer.is_empty() && !self.request.has_remaining();
+        if self.head.is_persistent && is_complete {
+            self.connection.release_memory();
+            self.idle.put(self.connection);
+        }
+        Ok(body.bytes)
+    }
+
+    /// Moves the next `length` bytes to `body`.
+    async fn read_part<E: From<BodyError>, C: Fn(usize) -> Result<(), E>>(
+        &mut self,
+        length: u64,
+        body: &mut Body<C>,
+    ) -> Result<(), E> {
+        let mut left = usize::try_from(length).unwrap_or(usize::MAX);
+        loop {
+            let buffer = &mut self.connection.buffer;
+            let part = buffer.get(..left).unwrap_or(buffer);
+            let bytes = part.len();
+            body.add(part)?;
+            buffer.advance(bytes);
+            left -= bytes;
+            if left == 0 {
+                return Ok(());
+            }
+            self.fill_more(left).await?;
+        }
+    }
+
+    async fn read_chunks<E: From<BodyError>, C: Fn(usize) -> Result<(), E>>(
+        &mut self,
+        body: &mut Body<C>,
+    ) -> Result<(), E> {
+        loop {
+            let length = self.chunk_length().await?;
+            if length == 0 {
+                return Ok(self.skip_trailers().await?);
+            }
+            self.read_part(length, body).await?;
+            if self.line_length().await? != 0 {
+                return Err(BodyError::Broken("no line break after a chunk".to_owned()).into());
+            }
+            self.connection.buffer.advance(2);
+        }
+    }
+
+    async fn chunk_length(&mut self) -> Result<u64, BodyError> {
+        loop {
+            match httparse::parse_chunk_size(&self.connection.buffer) {
+                Ok(Status::Complete((bytes, length))) if bytes <= MAX_CHUNK_LINES => {
+                    self.connection.buffer.advance(bytes);
+                    return Ok(length);
+                }
+                Ok(Status::Partial) if self.connection.buffer.len() <= MAX_CHUNK_LINES => {
+                    self.fill_more(MIN_READ).await?;
+                }
+                _ => return Err(BodyError::Broken("invalid size of a chunk".to_owned())),
+            }
+        }
+    }
+
+    async fn skip_trailers(&mut self) -> Result<(), BodyError> {
+        let mut left = MAX_CHUNK_LINES;
+        loop {
+            let length = self.line_length().await?;
+            self.connection.buffer.advance(length + 2);
+            if length == 0 {
+                return Ok(());
+            }
+            let too_long = || BodyError::Broken("the trailers are too long".to_owned());
+            left = left.checked_sub(length).ok_or_else(too_long)?;
+        }
+    }
+
+    /// Returns the length of the line at the beginning of the buffer, without the line break.
+    async fn line_length(&mut self) -> Result<usize, BodyError> {
+        loop {
+            let buffer = &self.connection.buffer;
+            if let Some(length) = buffer.windows(2).position(|pair| pair == b"\r\n") {
+                return Ok(length);
+            }
+            if buffer.len() > MAX_CHUNK_LINES {
+                return Err(BodyError::Broken("a line between chunks is too long".to_owned()));
+            }
+            self.fill_more(MIN_READ).await?;
+        }
+    }
+
+    /// Reads more of a response that is not complete.
+    async fn fill_more(&mut self, wanted: usize) -> Result<(), BodyError> {
+        match self.fill(wanted).await.map_err(broken)? {
+            0 => Err(BodyError::Broken(CLOSED_IN_BODY.to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A body with its limit.
+struct Body<C> {
+    bytes: Vec<u8>,
+    limit: usize,
+    count: C,
+}
+
+impl<E: From<BodyError>, C: Fn(usize) -> Result<(), E>> Body<C> {
+    fn add(&mut self, part: &[u8]) -> Result<(), E> {
+        if self.bytes.len() + part.len() > self.limit {
+            return Err(BodyError::TooLong(self.limit).into());
+        }
+        (self.count)(part.len())?;
+        self.bytes.extend_from_slice(part);
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn broken(error: io::Error) -> BodyError {
+    BodyError::Broken(describe(&error))
+}

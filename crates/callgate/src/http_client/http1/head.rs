@@ -1,0 +1,159 @@
+//! The head of a response, and how the end of its body is found (RFC 9112, section 6.3).
+
+use std::borrow::Cow;
+use std::mem::MaybeUninit;
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use httparse::{Header, ParserConfig, Response, Status};
+
+use crate::http_client::send_error::SendError;
+
+/// Maximum number of headers, as in hyper.
+const MAX_HEADERS: usize = 100;
+
+#[derive(Debug, Default)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: ResponseHeaders,
+    pub(super) framing: Framing,
+    /// Set if the connection stays open after the response.
+    pub(super) is_persistent: bool,
+}
+
+/// Headers of a response.
+#[derive(Debug, Clone)]
+pub(crate) enum ResponseHeaders {
+    Map(HeaderMap),
+    /// The head of the response. Most calls use no header.
+    Raw(Box<[u8]>),
+}
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Framing {
+    Length(u64),
+    Chunked,
+    #[default]
+    UntilClose,
+}
+
+impl ResponseHead {
+    /// Parses the head at the beginning of `bytes`, and returns its size as well. Returns `None` if it is not complete.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, SendError> {
+        let of = |size: usize, response: &Response<'_, '_>| {
+            let head = Self::of(response, bytes.get(..size)?)?;
+            Some((size, head))
+        };
+        match parse(bytes, of).map_err(|_| SendError::not_http())? {
+            Status::Complete(head) => head.ok_or_else(SendError::not_http).map(Some),
+            Status::Partial => Ok(None),
+        }
+    }
+
+    fn of(response: &Response<'_, '_>, bytes: &[u8]) -> Option<Self> {
+        let status = StatusCode::from_u16(response.code?).ok()?;
+        let framing = framing(status, response)?;
+        let ends = framing == Framing::UntilClose || status == StatusCode::SWITCHING_PROTOCOLS;
+        let is_persistent = !ends && is_persistent(response);
+        Some(Self { status, headers: ResponseHeaders::Raw(bytes.into()), framing, is_persistent })
+    }
+
+    /// Returns `true` if another response follows to the same request.
+    pub(super) fn is_interim(&self) -> bool {
+        self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
+    }
+
+    /// Returns the length of the body, if it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        }
+    }
+}
+
+impl ResponseHeaders {
+    pub(crate) fn map(&self) -> Cow<'_, HeaderMap> {
+        match self {
+            Self::Map(map) => Cow::Borrowed(map),
+            Self::Raw(bytes) => match parse(bytes, |_, response| header_map(response)) {
+                Ok(Status::Complete(map)) => Cow::Owned(map),
+                _ => Cow::default(),
+            },
+        }
+    }
+}
+
+impl Default for ResponseHeaders {
+    fn default() -> Self {
+        Self::Map(HeaderMap::new())
+    }
+}
+
+/// Parses a head, and passes its size and its parts to `read`.
+fn parse<T>(bytes: &[u8], read: impl FnOnce(usize, &Response<'_, '_>) -> T) -> httparse::Result<T> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut response = Response::new(&mut []);
+    let parser = ParserConfig::default();
+    let parsed = parser.parse_response_with_uninit_headers(&mut response, bytes, &mut headers)?;
+    Ok(match parsed {
+        Status::Complete(size) => Status::Complete(read(size, &response)),
+        Status::Partial => Status::Partial,
+    })
+}
+
+fn header_map(response: &Response<'_, '_>) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(response.headers.len());
+    for Header { name, value } in &*response.headers {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// Returns the values of a header that is a list, without white space around them.
+fn values<'a>(response: &Response<'_, 'a>, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    let found = response.headers.iter().filter(move |it| it.name.eq_ignore_ascii_case(name));
+    found.flat_map(|it| it.value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Returns `None` for headers that contradict each other.
+fn framing(status: StatusCode, response: &Response<'_, '_>) -> Option<Framing> {
+    let mut encodings = values(response, "transfer-encoding").peekable();
+    let is_encoded = encodings.peek().is_some();
+    let mut length = None;
+    for value in values(response, "content-length").filter(|_| !is_encoded) {
+        let number = length_of(value)?;
+        if length.replace(number).is_some_and(|other| other != number) {
+            return None;
+        }
+    }
+    if status.is_informational() || matches!(status.as_u16(), 204 | 304) {
+        return Some(Framing::Length(0));
+    }
+    if !is_encoded {
+        return Some(length.map_or(Framing::UntilClose, Framing::Length));
+    }
+    let is_chunked = encodings.last().is_some_and(|it| it.eq_ignore_ascii_case(b"chunked"));
+    let framing = if is_chunked { Framing::Chunked } else { Framing::UntilClose };
+    // HTTP/1.0 has no transfer encodings.
+    (response.version? > 0).then_some(framing)
+}
+
+fn length_of(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
+}
+
+fn is_persistent(response: &Response<'_, '_>) -> bool {
+    let has_option =
+        |option: &[u8]| values(response, "connection").any(|it| it.eq_ignore_ascii_case(option));
+    let has = |name| values(response, name).next().is_some();
+    // After a response with both, servers and proxies may disagree on where the next one begins.
+    let is_ambiguous = has("transfer-encoding") && has("content-length");
+    let is_kept = response.version == Some(1) || has_option(b"keep-alive");
+    is_kept && !is_ambiguous && !has_option(b"close")
+}
