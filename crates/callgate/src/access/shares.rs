@@ -1,5 +1,6 @@
 //! A limited resource, divided fairly among its principals: [`Shares`].
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -176,13 +177,18 @@ impl Shares {
         Ok(share)
     }
 
+    /// Takes one unit if it is free for this principal, and none of its requests waits.
+    #[cfg(feature = "forward")]
+    pub(crate) fn take_now(self: &Arc<Self>, principal: Principal) -> Option<Share> {
+        self.lock().take_one(self.division, principal).then(|| self.share(principal, 1))
+    }
+
     /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each of them
     /// has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let (receiver, _waiting) = {
             let mut state = self.lock();
-            if state.is_free(self.division, principal, 1) && !state.is_waiting(principal) {
-                state.take(principal, 1);
+            if state.take_one(self.division, principal) {
                 return Ok(self.share(principal, 1));
             }
             state.waited += 1;
@@ -242,8 +248,20 @@ impl State {
         division.allows(principal, self.used, own, units)
     }
 
-    fn is_waiting(&self, principal: Principal) -> bool {
-        self.principals.get(&principal).is_some_and(|usage| !usage.waiting.is_empty())
+    /// Takes one unit if it is free and no request of the principal waits. Finds the principal only once, since each
+    /// call does this.
+    fn take_one(&mut self, division: Division, principal: Principal) -> bool {
+        let entry = self.principals.entry(principal);
+        let (own, is_waiting) = match &entry {
+            Entry::Occupied(usage) => (usage.get().used, !usage.get().waiting.is_empty()),
+            Entry::Vacant(_) => (0, false),
+        };
+        if is_waiting || !division.allows(principal, self.used, own, 1) {
+            return false;
+        }
+        entry.or_default().used += 1;
+        self.used += 1;
+        true
     }
 
     fn take(&mut self, principal: Principal, units: usize) {
@@ -253,10 +271,10 @@ impl State {
 
     fn release(&mut self, principal: Principal, units: usize) {
         self.used -= units;
-        if let Some(usage) = self.principals.get_mut(&principal) {
-            usage.used -= units;
-            if usage.used == 0 && usage.waiting.is_empty() {
-                self.principals.remove(&principal);
+        if let Entry::Occupied(mut usage) = self.principals.entry(principal) {
+            usage.get_mut().used -= units;
+            if usage.get().used == 0 && usage.get().waiting.is_empty() {
+                usage.remove();
             }
         }
     }

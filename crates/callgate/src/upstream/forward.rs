@@ -37,6 +37,7 @@ mod stats;
 mod discovery;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,7 +48,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::access::{Caller, Shares};
+use crate::access::{Caller, Share, Shares};
 use crate::model::arguments::ParamStyle;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
@@ -171,26 +172,44 @@ impl Forward {
         auth: &mut Authentication,
     ) -> Result<Box<RawValue>, Failure> {
         let (start, limit) = (Instant::now(), self.options.limits.timeout);
-        let deadline = start + limit;
-        *auth = timeout_at(deadline, self.authentication(call)).await.map_err(|_| {
-            let is_token = self.tokens.is_some() || self.sessions.is_some();
-            if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
-        })??;
-        // If the call waited longer for its turn, too little time would be left for the call itself.
-        let share = timeout_at(start + limit / 2, self.calls.take(call.caller.principal())).await;
-        let share = share.map_err(|_| Failure::Busy(limit / 2))?;
-        let _share = share.map_err(|_| Failure::TooManyCalls)?;
-        let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        match timeout_at(deadline, self.exchange(call, uri, auth, &mut attempt)).await {
-            Ok(replied) => replied.map_err(|failure| {
+        // Set when the request is sent.
+        let mut attempt = None;
+        let replied = {
+            let calling = pin!(async {
+                *auth = self.authentication(call).await?;
+                // A longer wait would leave no time for the call.
+                let _share = self.share(call, start + limit / 2).await?;
+                let attempt = attempt.insert(self.breaker.attempt().ok_or(Failure::Down)?);
+                self.exchange(call, uri, auth, attempt).await
+            });
+            timeout_at(start + limit, calling).await
+        };
+        match (replied, attempt) {
+            (Ok(replied), _) => replied.map_err(|failure| {
                 let failure = failure.sent_with(self.sent_credential(call, auth));
                 failure.redacted(|| self.secrets(call.caller, auth))
             }),
-            Err(_) => {
-                // The time limit of connecting is shorter, so that a connection existed.
+            (Err(_), Some(mut attempt)) => {
+                // The time limit of a connection is shorter, so there was one.
                 attempt.reached();
                 Err(Failure::TimedOut(limit))
             }
+            (Err(_), None) if self.tokens.is_some() || self.sessions.is_some() => {
+                Err(Failure::NoTokenInTime(limit))
+            }
+            (Err(_), None) => Err(Failure::TimedOut(limit)),
+        }
+    }
+
+    /// Waits for one of the concurrent calls.
+    async fn share(&self, call: &Call<'_>, deadline: Instant) -> Result<Share, Failure> {
+        let principal = call.caller.principal();
+        if let Some(share) = self.calls.take_now(principal) {
+            return Ok(share);
+        }
+        match timeout_at(deadline, self.calls.take(principal)).await {
+            Ok(share) => share.map_err(|_| Failure::TooManyCalls),
+            Err(_) => Err(Failure::Busy(self.options.limits.timeout / 2)),
         }
     }
 
@@ -198,8 +217,9 @@ impl Forward {
         if self.options.without_credential.iter().any(|method| method == call.remote_name) {
             return Ok(Authentication { is_omitted: true, ..Authentication::default() });
         }
+        // Boxed, since they are larger than the rest of a call, and most upstreams need none of them.
         let auth = match &self.options.credential {
-            Some(credentials) => credentials.of(call, self.tokens.as_ref()).await?,
+            Some(credentials) => Box::pin(credentials.of(call, self.tokens.as_ref())).await?,
             None => Authentication::of_upstream(self.tokens.as_ref()).await?,
         };
         let auth = self.with_session(auth).await?;
@@ -209,7 +229,7 @@ impl Forward {
 
     async fn with_session(&self, auth: Authentication) -> Result<Authentication, Failure> {
         let Some(sessions) = &self.sessions else { return Ok(auth) };
-        Ok(Authentication { session: sessions.session().await?, ..auth })
+        Ok(Authentication { session: Box::pin(sessions.session()).await?, ..auth })
     }
 
     /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
@@ -270,7 +290,7 @@ impl Forward {
             Err(failure)
                 if !has_run
                     && self.is_refused(&failure)
-                    && self.renew(call, auth, &failure).await? =>
+                    && Box::pin(self.renew(call, auth, &failure)).await? =>
             {
                 self.stats.count_retry();
                 read(Box::pin(self.send(call, &id, uri, auth, attempt)).await)
@@ -313,7 +333,7 @@ impl Forward {
                         reservation: call.reservation.another(),
                         reply,
                     };
-                    queue.send(request, response).await
+                    Box::pin(queue.send(request, response)).await
                 }
             };
             let (may_retry, pauses) = match &response {

@@ -1,11 +1,9 @@
 //! Builds the body and the headers of a request.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
@@ -70,39 +68,39 @@ pub(crate) fn body(
     let first = first_params(options, auth);
     let members = [shared, session, &auth.member.0];
     let length: usize = first.iter().chain(&members).map(|part| part.len()).sum();
-    let mut text = String::with_capacity(length + params.len() + call.remote_name.len() + 96);
-    text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");
-    let _ = write!(text, "{}", Value::from(call.remote_name));
-    text.push_str(",\"params\":");
-    splice_first(&mut text, first, params);
-    text.push_str(",\"id\":");
+    let mut body = Vec::with_capacity(length + params.len() + call.remote_name.len() + 96);
+    body.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
+    let _ = serde_json::to_writer(&mut body, call.remote_name);
+    body.extend_from_slice(b",\"params\":");
+    splice_first(&mut body, first, params);
+    body.extend_from_slice(b",\"id\":");
     let _ = match id {
-        RequestId::String(id) => write!(text, "{}", Value::from(&**id)),
-        RequestId::Number(id) => write!(text, "{id}"),
+        RequestId::String(id) => serde_json::to_writer(&mut body, &**id),
+        RequestId::Number(id) => serde_json::to_writer(&mut body, id),
     };
     // Each member begins with a comma, unless it is empty.
     for member in members {
-        text.push_str(member);
+        body.extend_from_slice(member.as_bytes());
     }
-    text.push('}');
-    text.into()
+    body.push(b'}');
+    body.into()
 }
 
-/// Writes a list of parameters, with the parameters `first` at its beginning.
-fn splice_first(text: &mut String, first: [&str; 3], params: &str) {
+/// Writes a list of parameters with the parameters `first` at the front.
+fn splice_first(body: &mut Vec<u8>, first: [&str; 3], params: &str) {
     let rest = params.trim_start().strip_prefix('[');
     let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {
-        return text.push_str(params);
+        return body.extend_from_slice(params.as_bytes());
     };
-    text.push('[');
+    body.push(b'[');
     let (mut separator, own) = ("", if rest.trim_start().starts_with(']') { "" } else { rest });
     for items in first.into_iter().chain([own]).filter(|items| !items.is_empty()) {
-        text.push_str(separator);
-        text.push_str(items);
+        body.extend_from_slice(separator.as_bytes());
+        body.extend_from_slice(items.as_bytes());
         separator = ",";
     }
     if own.is_empty() {
-        text.push_str(rest);
+        body.extend_from_slice(rest.as_bytes());
     }
 }
 
@@ -158,9 +156,9 @@ mod tests {
     use super::*;
 
     fn spliced(first: &str, params: &str) -> String {
-        let mut text = String::new();
-        splice_first(&mut text, ["", "", first], params);
-        text
+        let mut body = Vec::new();
+        splice_first(&mut body, ["", "", first], params);
+        String::from_utf8(body).unwrap()
     }
 
     #[test]

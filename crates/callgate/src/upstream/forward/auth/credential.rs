@@ -95,7 +95,7 @@ impl Authentication {
     /// Requests the upstream's own access token, if it has an OAuth client.
     pub(crate) async fn of_upstream(tokens: Option<&AccessTokens>) -> Result<Self, Failure> {
         let Some(tokens) = tokens else { return Ok(Self::default()) };
-        let token = tokens.own().await?;
+        let token = Box::pin(tokens.own()).await?;
         let bearer = token.as_ref().and_then(RenewableToken::bearer);
         Ok(Self { bearer, token, ..Self::default() })
     }
