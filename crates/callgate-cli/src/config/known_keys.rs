@@ -110,9 +110,9 @@ database | | URL of the registry: `sqlite:PATH`, `postgres://…`, `mysql://…`
 database.password_file | | file with the password of the database; instead, you can set `CALLGATE_DATABASE_PASSWORD`
 database.max_connections | 8 | maximum number of connections to the database
 database.connect_timeout_seconds | 5 | timeout of a new connection to the database
-database.statement_timeout_seconds | 10 | timeout of a statement
-database.load_timeout_seconds | 120 | timeout of a statement that reads whole tables, or that creates or changes tables
-preset | | defaults for a kind of application: `festi` or `drupal`
+database.statement_timeout_seconds | 10 | timeout of an SQL statement; see also `database.load_timeout_seconds`
+database.load_timeout_seconds | 120 | timeout of an SQL statement that reads whole tables, or that creates or changes tables
+preset | | defaults for a kind of application: `festi` or `drupal`; this page states which defaults a preset changes
 require_auth | false | refuse callers without a token; implied by the preset `festi`
 allow_anonymous | false | accept callers without a token on addresses that other machines can reach
 trusted_proxies | | addresses of the proxies in front of this server, such as `127.0.0.1` or `10.1.2.0/28`, separated by commas; list only proxies, because the server takes the address of the client from the header that these hosts send
@@ -156,8 +156,8 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
 params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap) or `position-null` (as a list, with null for each gap); this key applies to methods whose column `params_by` is null or `either`. If the key is not set, `either` applies as above, and null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
-first_params | | list of values that are sent before the parameters of the caller; needs `params = "position"` or `"position-null"`
-members | | table of JSON members that each request has beside `params`
+first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
+members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request
 basic_user | | user name for HTTP Basic authentication
 basic_password | | password for HTTP Basic authentication
@@ -170,8 +170,8 @@ without_credential | | list of methods whose requests contain no credential; Cal
 visibility | registry | tools that a caller sees: `registry` (all tools that the grants of the caller allow) or `upstream` (the tools that the grants of the caller allow and that the service lists for the caller); see [credentials.md](../guide/credentials.md#tools-that-the-service-lists)
 described_by | openrpc | where the service lists the tools of a caller, if `visibility` is `upstream`: `openrpc` (the result of the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
 visibility_seconds | 60 | time for which the list of the service is cached, if `visibility` is `upstream`
-timeout_seconds | | timeout of a call; by default `call_timeout_seconds`
-connect_timeout_seconds | 5 | timeout of a new connection, at most half of `timeout_seconds`
+timeout_seconds | | timeout of a call of this upstream; the default is the value of `call_timeout_seconds`
+connect_timeout_seconds | 5 | timeout of a new connection; at most half of `timeout_seconds` is used
 max_result_bytes | 4194304 | maximum size of a response
 max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait
 http2 | false | use HTTP/2 without TLS; with TLS, HTTP/2 is negotiated in any case
