@@ -179,7 +179,7 @@ batch | false | send calls that arrive at the same time as one JSON-RPC batch; c
 trust_results | false | pass on results without checking them against the output schemas of their methods
 calls | single | where calls are sent: `single` (all calls to `url`) or `per_tool` (each call to the URL of its tool, as with Drupal's `jsonrpc_mcp`); `per_tool` cannot be used with WebSocket or `batch`
 tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url` plus `/mcp/tools/{id}`. If the path ends with `/jsonrpc`, this end is removed first
-null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, such a call is refused
+null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, such a call is refused, except with the styles `either` and `position-null` of `params`
 trust_errors | false | pass on the text of errors with the code -32603, and of responses that are not JSON-RPC; if `false`, the text is only logged
 ca_file | | file with PEM certificates of authorities to trust, in addition to those of the system"#,
 );
