@@ -61,6 +61,10 @@ struct Entry {
     activity: Arc<Activity>,
     /// The task that serves the connection, once the task is spawned.
     task: Option<AbortHandle>,
+    /// Since when the connection waited at the last call of [`Open::close_waiting`].
+    seen_waiting: Option<Duration>,
+    /// Number of further calls that found the same.
+    times_seen: u32,
 }
 
 /// Records whether a connection waits for its client.
@@ -106,7 +110,9 @@ impl Connections {
             has_unsent: false.into(),
         });
         activity.wait();
-        let id = self.lock().insert(peer, Entry { activity: Arc::clone(&activity), task: None });
+        let (task, seen_waiting, times_seen) = (None, None, 0);
+        let entry = Entry { activity: Arc::clone(&activity), task, seen_waiting, times_seen };
+        let id = self.lock().insert(peer, entry);
         let connections = Arc::clone(self);
         // Runs without the lock, because a runtime that shuts down drops the connection at once.
         let task = spawn(Connection { connections, peer, id, activity });
@@ -133,6 +139,12 @@ impl Connections {
     /// Finds the address with the most connections, and closes the one that has waited longest.
     pub(super) fn close_one(&self) -> bool {
         self.lock().close_one(self.now(), None)
+    }
+
+    /// Closes the connections that have waited for the same request at more than `max` calls in a row. Calls, not time,
+    /// are counted: if the server itself was held up, their requests may have arrived.
+    pub(super) fn close_waiting(&self, max: u32) {
+        self.lock().close_waiting(max);
     }
 
     fn now(&self) -> Duration {
@@ -177,6 +189,28 @@ impl Open {
             task.abort();
         }
         true
+    }
+
+    fn close_waiting(&mut self, max: u32) {
+        let mut over = Vec::new();
+        for (peer, connections) in &mut self.peers {
+            for (id, entry) in connections {
+                let since = entry.activity.waiting_since().filter(|_| !entry.activity.is_sending());
+                if since.is_some() && since == entry.seen_waiting {
+                    entry.times_seen += 1;
+                } else {
+                    (entry.seen_waiting, entry.times_seen) = (since, 0);
+                }
+                if entry.times_seen >= max {
+                    over.push((*peer, *id));
+                }
+            }
+        }
+        for (peer, id) in over {
+            if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
+                task.abort();
+            }
+        }
     }
 
     fn insert(&mut self, peer: Peer, entry: Entry) -> u64 {
@@ -410,24 +444,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_is_being_sent_until_its_whole_body_is_flushed() {
-        let connections = Connections::new(1);
-        let mut activity = None;
-        connections.add(client(1), |connection| {
-            activity = Some(Arc::clone(&connection.activity));
-            tokio::spawn(async move { drop(connection) }).abort_handle()
-        });
-        let activity = activity.unwrap();
-        let mut stream = TrackedStream::new(tokio::io::sink(), Arc::clone(&activity));
-        let unsent = activity.unsent();
-        stream.write_all(b"the first part").await.unwrap();
-        stream.flush().await.unwrap();
-        assert!(activity.is_sending());
-        stream.write_all(b"the last part").await.unwrap();
-        drop(unsent);
-        assert!(activity.is_sending());
-        stream.flush().await.unwrap();
-        assert!(!activity.is_sending());
+    async fn connections_that_wait_for_too_long_are_closed() {
+        let connections = Connections::new(4);
+        add(&connections, client(1), 0);
+        add(&connections, client(1), 1);
+        add(&connections, Peer::Proxy, BUSY);
+        let sending = add(&connections, client(2), 0);
+        for entry in connections.lock().peers.values().filter_map(|each| each.get(&sending)) {
+            entry.activity.is_sending.store(true, Ordering::Relaxed);
+        }
+        connections.close_waiting(2);
+        connections.close_waiting(2);
+        assert_eq!(ids(&connections), [0, 1, 2, 3]);
+        for entry in connections.lock().peers.values().filter_map(|each| each.get(&1)) {
+            entry.activity.waiting_since.store(2, Ordering::Relaxed);
+        }
+        connections.close_waiting(2);
+        assert_eq!(ids(&connections), [1, 2, 3]);
+        connections.close_waiting(2);
+        connections.close_waiting(2);
+        assert_eq!(ids(&connections), [2, 3], "one is busy, one is being sent to");
     }
 
     #[tokio::test]

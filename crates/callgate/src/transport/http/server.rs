@@ -13,16 +13,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 use tokio_io_timeout::TimeoutStream;
 
 use super::connections::{Connections, Peer, TrackedStream};
 use super::{HttpService, body, sse};
 use crate::access::{Principal, Shares};
 
-/// Maximum time to receive the head of a request. It also applies after a response, so that idle connections do not use
-/// up the limit. HTTP/2 is not supported, because hyper's detection of the protocol has no timeout. Clients can use
-/// HTTP/2 through a proxy.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum time to receive the head of a request, also after a response, in multiples of [`HEAD_CHECK_INTERVAL`]: idle
+/// connections must not use up the limit. All are checked together, since a timer for each request costs more. HTTP/2 is
+/// left to proxies, because hyper's detection of the protocol has no timeout.
+const MAX_HEAD_CHECKS: u32 = 15;
+const HEAD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of connections that are refused at the same time, shared among addresses. Further connections are
@@ -61,9 +64,15 @@ pub async fn serve(
 ) {
     let server = Server::new(service, limits.max_connections);
     let mut stop = pin!(stop);
+    let mut head_check = tokio::time::interval(HEAD_CHECK_INTERVAL);
+    head_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
+            _ = head_check.tick() => {
+                server.connections.close_waiting(MAX_HEAD_CHECKS);
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -98,9 +107,10 @@ struct Server {
 impl Server {
     fn new(service: HttpService, max_connections: usize) -> Self {
         let mut builder = Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        let mut refusal_builder = builder.clone();
-        refusal_builder.header_read_timeout(REFUSAL_TIMEOUT).keep_alive(false);
+        builder.header_read_timeout(None);
+        let mut refusal_builder = Builder::new();
+        refusal_builder.timer(TokioTimer::new()).header_read_timeout(REFUSAL_TIMEOUT);
+        refusal_builder.keep_alive(false);
         Self {
             service,
             builder,
