@@ -16,12 +16,14 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use jsonschema::Validator;
 
 use crate::access::VisibleMethods;
 use crate::access::{Grants, Mask, Requirement, Section};
-use crate::model::arguments::{CachedInput, ParamStyle};
+use crate::model::arguments::{CompiledInput, ParamStyle};
 use crate::model::finding::Finding;
 use crate::model::method::{InvalidMethod, MethodId, Safety};
+use crate::model::schema::cache::CachedSchema;
 use crate::model::tool::{HeaderParam, McpSchemas, OutputKind, ToolFormat, ToolOffsets};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
@@ -62,7 +64,8 @@ pub struct Entry {
     pub(crate) mcp_schemas: Option<Arc<McpSchemas>>,
     /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
-    pub(crate) plan: CachedInput,
+    pub(crate) input: CachedSchema<CompiledInput>,
+    pub(crate) output_check: CachedSchema<Validator>,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) call_safety: Safety,

@@ -26,7 +26,8 @@ use tokio::time::Instant;
 
 use crate::access::{Caller, RateLimiter, RateLimits, Shares};
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
+use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
+use crate::model::schema::cache::SchemaCache;
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -67,7 +68,8 @@ pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
     /// Upstreams that never change.
     static_upstreams: UpstreamMap,
-    plans: InputCache,
+    /// Compiled check schemas.
+    inputs: SchemaCache<CompiledInput>,
     documents: DocumentCache,
     resource_texts: ResourceTexts,
     pub(crate) checks: BlockingChecks,
@@ -134,7 +136,7 @@ impl Gateway {
         let gateway = Self {
             snapshot: ArcSwap::default(),
             static_upstreams: upstreams.into_iter().collect(),
-            plans: InputCache::default(),
+            inputs: SchemaCache::new(CompiledInput::compile),
             documents: DocumentCache::default(),
             resource_texts: ResourceTexts::default(),
             checks: BlockingChecks::default(),
@@ -386,8 +388,8 @@ impl Gateway {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
         let Some(entry) = tool.entry() else { return Ok(()) };
         let schema = tool.catalog().check_schema(entry);
-        let plan = self.plans.get(&entry.plan, &schema).map_err(CallError::failed)?;
-        Ok(plan.params(arguments, param_format(&tool, entry)).map(drop)?)
+        let input = self.inputs.get(&entry.input, &schema).map_err(CallError::failed)?;
+        Ok(input.params(arguments, param_format(&tool, entry)).map(drop)?)
     }
 
     /// Checks the arguments and converts them to the upstream's parameters.
@@ -401,13 +403,13 @@ impl Gateway {
         let (schema, format) = (tool.catalog().check_schema(entry), param_format(tool, entry));
         let bytes = arguments.map_or(0, |arguments| arguments.get().len());
         if BlockingChecks::is_inline(caller, bytes, schema.len()) {
-            let plan = self.plans.get(&entry.plan, &schema).map_err(CallError::failed)?;
-            return Ok(plan.params(arguments, format)?);
+            let input = self.inputs.get(&entry.input, &schema).map_err(CallError::failed)?;
+            return Ok(input.params(arguments, format)?);
         }
-        let (plans, arguments) = (self.plans.clone(), arguments.map(ToOwned::to_owned));
+        let (inputs, arguments) = (self.inputs.clone(), arguments.map(ToOwned::to_owned));
         let check = move || {
-            let plan = plans.compiled(&schema).map_err(CallError::failed)?;
-            let params = plan.params(arguments.as_deref(), format)?.into_owned();
+            let input = inputs.compiled(&schema).map_err(CallError::failed)?;
+            let params = input.params(arguments.as_deref(), format)?.into_owned();
             Ok::<_, CallError>(Cow::Owned(params))
         };
         self.checks.run(caller, check).await?

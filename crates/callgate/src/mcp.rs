@@ -15,15 +15,17 @@ mod test_client;
 
 use std::sync::Arc;
 
+use jsonschema::Validator;
 use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
+use crate::model::schema::cache::SchemaCache;
 use crate::upstream::{BoxFuture, CallError};
 use crate::wire::jsonrpc::INTERNAL_ERROR;
 use calls::elicitation::Questions;
 use calls::in_flight::Cancellations;
-use features::output::OutputChecks;
+use features::output::compile_output;
 use features::tasks::Tasks;
 use parse::classify::classify;
 use sessions::unread_pages::UnreadPages;
@@ -76,7 +78,8 @@ pub use self::{
 pub struct Mcp {
     gateway: Arc<Gateway>,
     sessions: Sessions,
-    outputs: OutputChecks,
+    /// Compiled output schemas.
+    outputs: SchemaCache<Validator>,
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
     unread_pages: UnreadPages,
@@ -198,7 +201,7 @@ impl Mcp {
         Self {
             gateway,
             sessions,
-            outputs: OutputChecks::default(),
+            outputs: SchemaCache::new(compile_output),
             cancellations: Arc::default(),
             questions: Arc::default(),
             unread_pages: UnreadPages::default(),

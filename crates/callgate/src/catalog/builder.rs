@@ -10,9 +10,9 @@ use super::arena::ArenaBuilder;
 use super::{Arena, Catalog, Entry};
 use crate::access::Requirement;
 use crate::catalog::listing::{listings, visible_listings};
-use crate::model::arguments::CachedInput;
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, InvalidMethod, Method};
+use crate::model::schema::cache::CachedSchema;
 use crate::model::tool;
 use crate::model::tool::{RestTool, ToolFormat};
 use crate::model::tool_name::{NameRequest, Prefix, ToolName, is_disambiguated, tool_names};
@@ -105,7 +105,8 @@ impl CatalogBuilder {
             output: written.output,
             mcp_schemas: written.mcp,
             own_check: written.check.map(Bytes::from),
-            plan: CachedInput::default(),
+            input: CachedSchema::default(),
+            output_check: CachedSchema::default(),
             headers: written.headers,
             safety: written.safety,
             call_safety: written.call_safety,

@@ -154,7 +154,7 @@ fn unportable_properties_of_an_input_schema_are_renamed() {
     );
     assert_eq!(findings(&catalog, "a").len(), 1);
     let check = catalog.check_schema(catalog.by_id("a").unwrap());
-    let plan = crate::model::arguments::CompiledInput::compile(&check).unwrap();
+    let plan = CompiledInput::compile(&check).unwrap();
     let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
     let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
     let params = plan.params(Some(arguments), ParamStyle::Named).unwrap();

@@ -8,11 +8,8 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use arc_swap::ArcSwapWeak;
-use bytes::Bytes;
-use moka::sync::Cache;
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::value::RawValue;
@@ -27,8 +24,6 @@ use crate::wire::strict_json;
 
 pub use problem::ArgumentsError;
 
-/// Maximum number of compiled schemas. Each takes about 4 KiB.
-const MAX_PLANS: u64 = 10_000;
 /// Maximum size of arguments whose errors are reported in detail, in bytes.
 const MAX_EXPLAINED: usize = 16 * 1024;
 /// Maximum product of the number of values in the arguments and the number of subschemas, for which errors are reported in
@@ -148,58 +143,6 @@ impl CompiledParam {
 
 fn member(name: &str, value: &str) -> String {
     format!("{}:{value}", Value::from(name))
-}
-
-/// Weak reference from a catalog entry to its compiled schema. Saves a lookup in the cache, whose key is the whole schema.
-#[derive(Debug, Default)]
-pub(crate) struct CachedInput(ArcSwapWeak<CompiledInput>);
-
-impl Clone for CachedInput {
-    fn clone(&self) -> Self {
-        Self(ArcSwapWeak::new(self.0.load_full()))
-    }
-}
-
-/// Compiled schemas by check schema.
-#[derive(Debug, Clone)]
-pub(crate) struct InputCache {
-    cache: Cache<Bytes, Arc<CompiledInput>>,
-}
-
-impl Default for InputCache {
-    fn default() -> Self {
-        Self { cache: Cache::new(MAX_PLANS) }
-    }
-}
-
-impl InputCache {
-    /// Returns the compiled check schema of a catalog entry, and stores it in the entry's `cached` reference.
-    pub(crate) fn get(
-        &self,
-        cached: &CachedInput,
-        check_schema: &Bytes,
-    ) -> Result<Arc<CompiledInput>, DefinitionError> {
-        if let Some(plan) = cached.0.load().upgrade() {
-            return Ok(plan);
-        }
-        let plan = self.compiled(check_schema)?;
-        cached.0.store(Arc::downgrade(&plan));
-        Ok(plan)
-    }
-
-    /// Returns the compiled check schema.
-    pub(crate) fn compiled(
-        &self,
-        check_schema: &Bytes,
-    ) -> Result<Arc<CompiledInput>, DefinitionError> {
-        if let Some(plan) = self.cache.get(check_schema) {
-            return Ok(plan);
-        }
-        let plan = Arc::new(CompiledInput::compile(check_schema)?);
-        // A copy, since a slice would keep the whole catalog alive.
-        self.cache.insert(Bytes::copy_from_slice(check_schema), Arc::clone(&plan));
-        Ok(plan)
-    }
 }
 
 impl CompiledInput {

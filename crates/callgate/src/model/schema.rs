@@ -3,6 +3,7 @@
 //! Each type has a schema for clients and one for the check, see [`Purpose`]. [`normalise`] converts
 //! foreign schemas to the same form.
 
+pub(crate) mod cache;
 pub(crate) mod inline;
 pub(crate) mod normalise;
 #[cfg(feature = "macros")]

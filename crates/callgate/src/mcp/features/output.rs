@@ -1,46 +1,29 @@
 //! Checks results against the output schemas of their methods.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use moka::sync::Cache;
+use jsonschema::Validator;
 use serde_json::Value;
 
+use crate::model::method::DefinitionError;
 use crate::model::schema::validator::compile;
 
-/// Maximum number of cached validators.
-const MAX_VALIDATORS: u64 = 10_000;
-
-/// Validators by output schema, compiled on first use.
-#[derive(Debug, Clone)]
-pub(crate) struct OutputChecks {
-    cache: Cache<Bytes, Arc<jsonschema::Validator>>,
+/// Compiles an output schema.
+pub(crate) fn compile_output(schema: &[u8]) -> Result<Validator, DefinitionError> {
+    let schema: Value = serde_json::from_slice(schema)
+        .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
+    compile(&schema)
 }
 
-impl Default for OutputChecks {
-    fn default() -> Self {
-        Self { cache: Cache::new(MAX_VALIDATORS) }
+/// Fails with the reason if a result does not match its schema.
+pub(crate) fn check_output(
+    validator: Result<impl AsRef<Validator>, DefinitionError>,
+    schema: &[u8],
+    result: &str,
+) -> Result<(), String> {
+    let validator = validator.map_err(|error| error.to_string())?;
+    let result: Value = serde_json::from_str(result).map_err(|error| error.to_string())?;
+    if validator.as_ref().is_valid(&result) {
+        return Ok(());
     }
-}
-
-impl OutputChecks {
-    /// Checks a result. Fails with the reason if the result does not match the schema.
-    pub(crate) fn check(&self, schema: &Bytes, result: &str) -> Result<(), String> {
-        let validator = match self.cache.get(schema) {
-            Some(validator) => validator,
-            None => {
-                let value: Value = serde_json::from_slice(schema).map_err(|e| e.to_string())?;
-                let validator = Arc::new(compile(&value).map_err(|error| error.to_string())?);
-                // The schema is a slice of the whole catalog, which the cache must not keep in memory.
-                self.cache.insert(Bytes::copy_from_slice(schema), Arc::clone(&validator));
-                validator
-            }
-        };
-        let result: Value = serde_json::from_str(result).map_err(|error| error.to_string())?;
-        if validator.is_valid(&result) {
-            return Ok(());
-        }
-        let schema: String = String::from_utf8_lossy(schema).chars().take(200).collect();
-        Err(format!("expected {schema}"))
-    }
+    let schema: String = String::from_utf8_lossy(schema).chars().take(200).collect();
+    Err(format!("expected {schema}"))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::output::check_output;
 use super::pagination;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{BlockingChecks, CallResult, FoundTool, ToolRef};
@@ -191,10 +192,10 @@ impl ToolCall {
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
         let CallContext { mcp, caller, .. } = &self.context;
         let checked = if BlockingChecks::is_inline(caller, result.len(), schema.len()) {
-            mcp.outputs.check(&schema, result)
+            check_output(mcp.outputs.get(&entry.output_check, &schema), &schema, result)
         } else {
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
-            let check = move || outputs.check(&schema, &result);
+            let check = move || check_output(outputs.compiled(&schema), &schema, &result);
             let checked = mcp.gateway.checks.run(caller, check).await;
             checked.map_err(|error| {
                 format!(
