@@ -372,7 +372,7 @@ impl Gateway {
         match outcome.await {
             Ok(outcome) => Ok(outcome),
             Err(error) => {
-                tool.snapshot.visibility.note_denial(caller, entry, &error).await;
+                Box::pin(tool.snapshot.visibility.note_denial(caller, entry, &error)).await;
                 Err(error.logged(caller, method, id))
             }
         }
@@ -412,7 +412,7 @@ impl Gateway {
             let params = input.params(arguments.as_deref(), format)?.into_owned();
             Ok::<_, CallError>(Cow::Owned(params))
         };
-        self.checks.run(caller, check).await?
+        Box::pin(self.checks.run(caller, check)).await?
     }
 }
 

@@ -278,9 +278,9 @@ impl Mcp {
             return self.route(inbound, route).await;
         }
         let caller = &if route.is_about_tools() {
-            self.gateway.prepare(caller.clone()).await
+            Box::pin(self.gateway.prepare(caller.clone())).await
         } else {
-            self.gateway.prepare_at_once(caller.clone()).await
+            Box::pin(self.gateway.prepare_at_once(caller.clone())).await
         };
         self.route(&Inbound { caller, ..*inbound }, route).await
     }

@@ -27,9 +27,11 @@ impl Mcp {
                 let negotiated = self.negotiated_for(inbound, claimed, &message)?;
                 self.legacy(inbound, negotiated, message).await
             }
-            Route::Batch { claimed, messages } => self.batch(inbound, claimed, messages).await,
+            Route::Batch { claimed, messages } => {
+                Box::pin(self.batch(inbound, claimed, messages)).await
+            }
             Route::OpenStream { claimed } => self.legacy_stream(inbound, claimed),
-            Route::EndSession => self.end(inbound).await,
+            Route::EndSession => Box::pin(self.end(inbound)).await,
         }
     }
 
@@ -83,11 +85,11 @@ impl RequestContext<'_> {
             }
             "initialize" if !is_modern => handshake::initialize(self),
             "ping" if !is_modern => Ok(self.empty_result()),
-            "logging/setLevel" if !is_modern => self.set_log_level().await,
+            "logging/setLevel" if !is_modern => Box::pin(self.set_log_level()).await,
             "resources/subscribe" | "resources/unsubscribe"
                 if !is_modern && self.mcp.can_subscribe() =>
             {
-                self.subscribe().await
+                Box::pin(self.subscribe()).await
             }
             other => Err(McpError::method_not_found(other, is_modern)),
         }

@@ -247,8 +247,11 @@ async fn respond(
         Ok(reply) => reply,
         Err(refusal) => {
             let takes_id = refusal.takes_id(endpoint) && endpoint.takes_body(&parts.method);
-            let id =
-                if takes_id { refused_id(&state, &parts, &mut body, peer).await } else { None };
+            let id = if takes_id {
+                Box::pin(refused_id(&state, &parts, &mut body, peer)).await
+            } else {
+                None
+            };
             refusal.into_response(endpoint, id.as_deref())
         }
     };
@@ -321,18 +324,19 @@ async fn answer(
         Bytes::new()
     };
     let uri = &parts.uri;
+    // The futures of other endpoints are boxed: hyper moves the future of each request several times.
     let response = match endpoint {
         Endpoint::Mcp => mcp::answer(state, &caller, parts, body).await?,
-        Endpoint::List => rest::list(state, caller, uri).await?,
-        Endpoint::Describe => rest::describe(state, caller, uri).await?,
-        Endpoint::Invoke => rest::invoke(state, &caller, &body).await?,
-        Endpoint::Tool => per_tool::answer(state, &caller, parts, &body).await?,
-        Endpoint::JsonRpc => jsonrpc::answer(state, &caller, &body).await,
+        Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
+        Endpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
+        Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body)).await?,
+        Endpoint::Tool => Box::pin(per_tool::answer(state, &caller, parts, &body)).await?,
+        Endpoint::JsonRpc => Box::pin(jsonrpc::answer(state, &caller, &body)).await,
         Endpoint::Metrics => metrics::metrics(state),
         Endpoint::Register => return Ok(well_known::no_registration()),
         Endpoint::WellKnown => well_known::mcp(state),
         Endpoint::Healthz => health::healthz(),
-        Endpoint::Readyz => health::readyz(state, parts, peer).await,
+        Endpoint::Readyz => Box::pin(health::readyz(state, parts, peer)).await,
         Endpoint::UnknownWellKnown | Endpoint::NotFound => {
             return Err(HttpError::no_such_path(uri.path()));
         }

@@ -54,10 +54,11 @@ impl Mcp {
     ) -> Result<McpResponse, McpError> {
         match message {
             Message::Response { id, outcome } => {
-                self.handle_response(inbound.caller, &negotiated, id, outcome).await?;
+                Box::pin(self.handle_response(inbound.caller, &negotiated, id, outcome)).await?;
             }
             Message::Notification { method, params } => {
-                self.handle_notification(inbound.caller, &negotiated, &method, &params).await?;
+                let caller = inbound.caller;
+                Box::pin(self.handle_notification(caller, &negotiated, &method, &params)).await?;
             }
             Message::Request(request) => {
                 let context = RequestContext { mcp: self, inbound, request: &request, negotiated };

@@ -64,7 +64,7 @@ impl RequestBody {
             // Most bodies have already arrived, so no timer is needed.
             match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
                 Poll::Ready(read) => read,
-                Poll::Pending => tokio::time::timeout(options.body_timeout, read)
+                Poll::Pending => Box::pin(tokio::time::timeout(options.body_timeout, read))
                     .await
                     .unwrap_or(Err(HttpError::BodyTooSlow)),
             }

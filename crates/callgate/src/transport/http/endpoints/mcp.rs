@@ -108,12 +108,17 @@ async fn handle(
             StatusCode::NO_CONTENT.into_response()
         }
         Ok(McpResponse::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(McpResponse::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
-        Ok(McpResponse::Call(call)) => match state.legacy_calls.try_take(caller.principal(), 1) {
-            Ok(share) => run(accepted, call, Some(share)).await,
-            Err(reason) => error_response(&too_many("calls running", reason).with_id(call.id())),
-        },
-        Ok(McpResponse::Batch(parts)) => batch(state, caller, accepted, parts).await,
+        Ok(McpResponse::Call(mut call)) => {
+            let share = match share_of(state, caller, &call) {
+                Ok(share) => share,
+                Err(error) => return error_response(&error),
+            };
+            match call.try_ready().await {
+                Poll::Ready(reply) => accepted.call_reply(reply),
+                Poll::Pending => Box::pin(run(accepted, call, share)).await,
+            }
+        }
+        Ok(McpResponse::Batch(parts)) => Box::pin(batch(state, caller, accepted, parts)).await,
         Ok(McpResponse::Resumed(_)) if !accepted.stream => error_response(&no_stream()),
         Ok(McpResponse::Resumed(reader)) => match state.streams.try_take(caller.principal(), 1) {
             Ok(share) => sse::of_stored(*reader, Some(share)),
@@ -129,6 +134,19 @@ async fn handle(
             }
         }
     }
+}
+
+/// Takes the share of a call that continues when its client disconnects.
+fn share_of(
+    state: &SharedState,
+    caller: &Caller,
+    call: &RunningCall,
+) -> Result<Option<Share>, McpError> {
+    if call.ends_with_client() {
+        return Ok(None);
+    }
+    let share = state.legacy_calls.try_take(caller.principal(), 1);
+    share.map(Some).map_err(|reason| too_many("calls running", reason).with_id(call.id()))
 }
 
 fn no_stream() -> McpError {
@@ -169,13 +187,10 @@ async fn batch(
     }
 }
 
-/// Replies with JSON if the call ends within [`STREAM_AFTER`] and before it sends a message. Otherwise replies with an
-/// event stream if the client accepts one. If `share` is given, the call runs in a separate task. It then continues
-/// when its client disconnects, and the share is released when the call ends.
+/// Runs a call that is not ready. Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise
+/// replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
+/// task: it continues when its client disconnects, and the share is released when the call ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
-    if let Poll::Ready(reply) = call.try_ready().await {
-        return accepted.call_reply(reply);
-    }
     if let Some(share) = share {
         let run = call.detach();
         tokio::spawn(async move {
