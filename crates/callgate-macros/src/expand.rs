@@ -199,7 +199,7 @@ impl Item<'_> {
     /// Returns `.run(…)` with a closure that runs `body`. For a plugin, the closure holds the plugin.
     fn run(&self, arguments: &TokenStream, body: &TokenStream) -> TokenStream {
         let parameters = quote!(|__context: ::callgate::__private::Context, #arguments|);
-        let closure = if self.function.scope == FunctionScope::Module || !self.signature.has_self {
+        let closure = if self.has_no_plugin() {
             quote!(#parameters async move { #body })
         } else {
             quote! {
@@ -215,8 +215,24 @@ impl Item<'_> {
         quote_spanned!(self.signature.output.span()=> .run(#closure))
     }
 
-    /// Returns `.run(…)` for prompts and resources. Their arguments are strings, which are parsed into the types of the
-    /// function's arguments.
+    /// Like [`Self::run`], for a function that neither waits nor has a context.
+    fn run_now(&self, arguments: &TokenStream, body: &TokenStream) -> TokenStream {
+        let closure = if self.has_no_plugin() {
+            quote!(|#arguments| { #body })
+        } else {
+            quote!({
+                let __plugin = ::std::sync::Arc::clone(&__plugin);
+                move |#arguments| { #body }
+            })
+        };
+        quote_spanned!(self.signature.output.span()=> .run_now(#closure))
+    }
+
+    fn has_no_plugin(&self) -> bool {
+        self.function.scope == FunctionScope::Module || !self.signature.has_self
+    }
+
+    /// Returns `.run(…)` for prompts and resources, whose arguments are strings that are parsed into their types.
     fn run_with_string_args(&self) -> TokenStream {
         let variable = |number: usize| format_ident!("__argument_{number}");
         let reads = self.signature.arguments().enumerate().map(|(number, argument)| {

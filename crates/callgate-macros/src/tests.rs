@@ -82,6 +82,11 @@ fn an_impl_becomes_a_plugin() {
                     body()
                 }
 
+                #[method(read_only)]
+                fn stock(&self, product: String) -> Result<u32, Error> {
+                    body()
+                }
+
                 /// Asks for a review.
                 #[prompt]
                 fn review(&self, product: String, #[default(5)] stars: u8) -> String {

@@ -93,6 +93,17 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns `true` if a method neither waits nor uses [`Call::client`], so that [`call_now`](Self::call_now) runs it
+    /// unless its parameters are large.
+    fn is_immediate(&self, _method: &str) -> bool {
+        false
+    }
+
+    /// Runs a method on the current thread, without a future. Returns `None` if [`call`](Self::call) has to run it.
+    fn call_now(&self, _call: &Call<'_>) -> Option<Result<CallOutput, CallError>> {
+        None
+    }
+
     /// Calls a method.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>>;
 }

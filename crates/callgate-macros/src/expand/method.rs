@@ -7,7 +7,7 @@ use syn::Ident;
 use super::{Item, default_value, json_name};
 use crate::attribute::Annotation;
 use crate::errors::Errors;
-use crate::signature::{Argument, Signature, find_ident};
+use crate::signature::{Argument, Input, Signature};
 
 /// Returns an expression of type `MethodFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
@@ -95,7 +95,13 @@ fn run(item: &Item<'_>) -> TokenStream {
     } else {
         item.outcome(&called)
     };
-    item.run(&quote!(__arguments: __Arguments), &body)
+    let arguments = quote!(__arguments: __Arguments);
+    let has_context = item.signature.inputs.iter().any(|it| matches!(it, Input::Context));
+    if item.signature.is_async || has_context {
+        item.run(&arguments, &body)
+    } else {
+        item.run_now(&arguments, &body)
+    }
 }
 
 /// Checks the id and the tool name.

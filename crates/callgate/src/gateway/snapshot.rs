@@ -38,7 +38,11 @@ impl FoundTool {
         &self.snapshot.catalog
     }
 
-    /// Returns the tool's entry. It is always `Some`, because the tool was found in this catalog.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.snapshot.settings
+    }
+
+    /// Always `Some`, since the tool was found in this catalog.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         self.catalog().entries().get(self.ordinal as usize)
     }
@@ -53,7 +57,13 @@ impl FoundTool {
         upstream.is_some_and(Upstream::uses_client)
     }
 
-    /// Returns `true` if the method's results are not checked against its output schema.
+    /// Returns `true` if the method neither waits nor uses its client.
+    pub(crate) fn is_immediate(&self) -> bool {
+        let Some(entry) = self.entry() else { return false };
+        self.upstream(entry).is_some_and(|upstream| upstream.is_immediate(entry.id().as_str()))
+    }
+
+    /// Returns `true` if results of the method are not checked against its output schema.
     pub(crate) fn trusts_results(&self) -> bool {
         let upstream = self.entry().and_then(|entry| self.upstream(entry));
         upstream.is_some_and(Upstream::trusts_results)

@@ -66,7 +66,7 @@ impl RequestContext<'_> {
             return Err(McpError::batch_full());
         }
         match self.request.method.as_ref() {
-            "tools/call" => tools::call(self),
+            "tools/call" => tools::call(self).await,
             "tools/list" => tools::list(self),
             "resources/list" => resources::list(self),
             "resources/templates/list" => resources::list_templates(self),

@@ -28,7 +28,7 @@ pub(crate) mod string_args;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -142,61 +142,60 @@ impl Response {
 }
 
 type FunctionResult = Result<CallOutput, CallError>;
+type RunNow = dyn Fn(&RawValue) -> FunctionResult + Send + Sync;
 type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
-/// Wraps a function in one boxed future. Parses large arguments on a blocking thread. Converts a panic to a failed
-/// call.
-fn runner<F, Fut>(function: F) -> Arc<Run>
-where
-    F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = FunctionResult> + Send + 'static,
-{
-    fn shared<F>(run: F) -> Arc<Run>
+/// A function that reads its arguments from JSON.
+enum Function {
+    /// Neither waits nor has a context.
+    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "`#[method]` makes them"))]
+    Now(Arc<RunNow>),
+    Later(Box<Run>),
+}
+
+impl Function {
+    /// Wraps a function in one boxed future. Large arguments are read on a blocking thread. A panic is a failed call.
+    fn later<F, Fut>(function: F) -> Self
     where
-        F: for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult>,
-        F: Send + Sync + 'static,
+        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = FunctionResult> + Send + 'static,
     {
-        Arc::new(run)
-    }
-    let function = Arc::new(function);
-    shared(move |call, stats| {
-        let function = Arc::clone(&function);
-        Box::pin(async move {
-            let counted = CountedCall::begin(stats);
-            let (caller, client) = (call.caller.clone(), call.client.clone());
-            let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
-            let result = catch_panic(async move {
-                let running = if call.params.get().len() > MAX_INLINE {
-                    let params = call.params.to_owned();
-                    let read = tokio::task::spawn_blocking(move || function(context, &params));
-                    read.await.map_err(CallError::failed)?
-                } else {
-                    function(context, call.params)
-                };
-                running.await
+        fn boxed<F>(run: F) -> Box<Run>
+        where
+            F: for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult>,
+            F: Send + Sync + 'static,
+        {
+            Box::new(run)
+        }
+        let function = Arc::new(function);
+        Self::Later(boxed(move |call, stats| {
+            let function = Arc::clone(&function);
+            Box::pin(async move {
+                let counted = CountedCall::begin(stats);
+                let (caller, client) = (call.caller.clone(), call.client.clone());
+                let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
+                let result = catch_panic(async move {
+                    let running = if call.params.get().len() > MAX_INLINE {
+                        let params = call.params.to_owned();
+                        let read = tokio::task::spawn_blocking(move || function(context, &params));
+                        read.await.map_err(CallError::failed)?
+                    } else {
+                        function(context, call.params)
+                    };
+                    running.await
+                })
+                .await;
+                counted.end(&result);
+                result
             })
-            .await;
-            counted.end(&result);
-            result
-        })
-    })
+        }))
+    }
 }
 
 /// A function with its method, created by `#[method]`.
 pub struct MethodFunction {
     pub(crate) method: Result<Method, InvalidMethod>,
-    run: Arc<Run>,
-}
-
-#[cfg(feature = "macros")]
-impl MethodFunction {
-    pub(crate) fn new<F, Fut>(method: Result<Method, InvalidMethod>, function: F) -> Self
-    where
-        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = FunctionResult> + Send + 'static,
-    {
-        Self { method, run: runner(function) }
-    }
+    function: Function,
 }
 
 impl fmt::Debug for MethodFunction {
@@ -209,15 +208,15 @@ impl fmt::Debug for MethodFunction {
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
-    functions: HashMap<String, Arc<Run>>,
+    functions: HashMap<String, Function>,
     stats: LocalStats,
 }
 
 impl Local {
     /// Adds a function with the attribute `#[method]`.
     pub fn add(&mut self, function: MethodFunction) -> Result<(), InvalidMethod> {
-        let MethodFunction { method, run } = function;
-        self.insert_shared(method?, run);
+        let MethodFunction { method, function } = function;
+        self.insert_function(method?, function);
         Ok(())
     }
 
@@ -276,12 +275,12 @@ impl Local {
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = FunctionResult> + Send + 'static,
     {
-        self.insert_shared(method, runner(function));
+        self.insert_function(method, Function::later(function));
     }
 
-    fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
-        // If two methods have the same id, the catalog serves the first one, so the first function must run.
-        self.functions.entry(method.id().to_string()).or_insert(run);
+    fn insert_function(&mut self, method: Method, function: Function) {
+        // The catalog serves the first of two methods with the same id, so that one must run.
+        self.functions.entry(method.id().to_string()).or_insert(function);
         self.methods.push(method.upstream(LOCAL));
     }
 
@@ -289,8 +288,8 @@ impl Local {
     pub fn extend(&mut self, other: Self) {
         let Self { methods, functions, .. } = other;
         self.methods.extend(methods);
-        for (id, run) in functions {
-            self.functions.entry(id).or_insert(run);
+        for (id, function) in functions {
+            self.functions.entry(id).or_insert(function);
         }
     }
 
@@ -342,15 +341,50 @@ impl Upstream for Local {
         (!self.functions.is_empty()).then(|| self.stats.counters())
     }
 
+    fn is_immediate(&self, method: &str) -> bool {
+        matches!(self.functions.get(method), Some(Function::Now(_)))
+    }
+
+    fn call_now(&self, call: &Call<'_>) -> Option<FunctionResult> {
+        let Some(Function::Now(function)) = self.functions.get(call.method) else { return None };
+        if call.params.get().len() > MAX_INLINE {
+            return None;
+        }
+        let counted = CountedCall::begin(&self.stats);
+        let result = run_now(&**function, call.params);
+        counted.end(&result);
+        Some(result)
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, FunctionResult> {
         match self.functions.get(call.method) {
-            Some(run) => run(call, &self.stats),
+            Some(Function::Later(run)) => run(call, &self.stats),
+            Some(Function::Now(function)) => {
+                let function = Arc::clone(function);
+                Box::pin(async move {
+                    if let Some(result) = self.call_now(&call) {
+                        return result;
+                    }
+                    let (counted, params) =
+                        (CountedCall::begin(&self.stats), call.params.to_owned());
+                    let run = tokio::task::spawn_blocking(move || run_now(&*function, &params));
+                    let result = run.await.map_err(CallError::failed).flatten();
+                    counted.end(&result);
+                    result
+                })
+            }
             None => {
                 let detail = format!("no function is registered for `{}`", call.method);
                 Box::pin(std::future::ready(Err(CallError::failed(detail))))
             }
         }
     }
+}
+
+/// Runs a function. A panic is a failed call.
+fn run_now(function: &RunNow, params: &RawValue) -> FunctionResult {
+    let result = catch_unwind(AssertUnwindSafe(|| function(params)));
+    result.unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
 /// Converts a panic to a failed call.

@@ -9,6 +9,7 @@
 mod asking;
 mod by_hand;
 mod calls;
+mod immediate;
 mod offers;
 mod schemas;
 mod serving;

@@ -9,7 +9,8 @@ use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
 use crate::upstream::client::Capabilities;
 use crate::wire::{LogLevel, Revision};
 
-const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// `_meta` key of the minimum severity of log messages.
+pub(crate) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Protocol revision, capabilities and other properties of the client on which the handling of a request depends.
 #[derive(Debug, Clone, Copy)]

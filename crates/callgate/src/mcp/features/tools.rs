@@ -7,18 +7,20 @@ use serde_json::value::RawValue;
 
 use super::output::check_output;
 use super::pagination;
+use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{BlockingChecks, CallResult, FoundTool, ToolRef};
+use crate::mcp::calls::negotiated::META_LOG_LEVEL;
 use crate::mcp::calls::{elicitation, notifier};
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
 use crate::mcp::{
-    AnswerMode, CallContext, CallReply, CallTarget, EncodedMessage, McpError, McpResponse,
-    RequestContext, ResultWriter, write_json,
+    AnswerMode, CallContext, CallReply, CallTarget, EncodedMessage, Mcp, McpError, McpResponse,
+    Negotiated, RequestContext, ResultWriter, write_json,
 };
 use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::local::TOOL_ERROR;
-use crate::upstream::{CallError, CallFailure, CallOutput, ToolContent};
+use crate::upstream::{CallError, CallFailure, CallOutput, Client, MAX_INLINE, ToolContent};
 use crate::wire::LogLevel;
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
@@ -57,16 +59,9 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     Ok(McpResponse::Message(message))
 }
 
-/// A call of a tool that the caller may use.
-#[derive(Debug)]
-struct ToolCall {
-    context: CallContext,
-    tool: FoundTool,
-}
-
 /// `tools/call`
-pub(crate) fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
-    let RequestContext { mcp, inbound, request, negotiated } = *context;
+pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
+    let RequestContext { mcp, inbound, request, ref negotiated } = *context;
     mcp.unread_pages.called(negotiated.scope, inbound.caller);
     let mut notifier = context.notifier()?;
     let name = request.params.required_text("name")?;
@@ -86,13 +81,37 @@ pub(crate) fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
+    if is_answered_at_once(context, &tool, arguments) {
+        let (caller, id, client) = (inbound.caller, request.id, Client::default());
+        let call = ToolCall { mcp, caller, id, negotiated, tool: &tool, name: &name, arguments };
+        return Ok(McpResponse::Message(call.reply(&client).await.message));
+    }
     if tool.uses_client() {
-        notifier.open(&negotiated);
+        notifier.open(negotiated);
     }
     let arguments = arguments.map(ToOwned::to_owned);
     let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
     let mode = AnswerMode::of(context, &target)?;
-    Ok(context.start(notifier, target, mode, |context| ToolCall { context, tool }.run()))
+    Ok(context.start(notifier, target, mode, |context| run(context, tool)))
+}
+
+/// Returns `true` if a call needs no [`RunningCall`](crate::mcp::RunningCall), because it sends no notifications and
+/// waits at most for the check of a large result. Over stdio, and in a batch, it must not delay other messages.
+fn is_answered_at_once(
+    context: &RequestContext<'_>,
+    tool: &FoundTool,
+    arguments: Option<&RawValue>,
+) -> bool {
+    let RequestContext { inbound, request, negotiated, .. } = context;
+    let asks_for_more = |name: &str| request.params.get(name).is_some();
+    tool.is_immediate()
+        && arguments.is_none_or(|arguments| arguments.get().len() <= MAX_INLINE)
+        && inbound.connection.is_none()
+        && inbound.caller.batch().is_none()
+        && negotiated.log_level.is_none()
+        && request.meta.get(META_LOG_LEVEL).is_none()
+        && !asks_for_more("requestState")
+        && !asks_for_more("inputResponses")
 }
 
 /// Returns a result with `isError` for a call that did not start.
@@ -107,19 +126,48 @@ fn write_error(mut writer: ResultWriter, texts: &[Text<'_>]) -> ResultWriter {
     writer
 }
 
-impl ToolCall {
-    async fn run(self) -> CallReply {
-        let Some(channel) = self.context.channel.clone() else { return self.reply().await };
-        let call = Arc::new(self);
-        let running = Arc::clone(&call);
-        let work = Box::pin(async move { running.reply().await });
-        elicitation::run(&call.context, channel, work).await
+/// Runs a call that may wait, and may notify or ask its client.
+async fn run(context: CallContext, tool: FoundTool) -> CallReply {
+    let Some(channel) = context.channel.clone() else {
+        return ToolCall::of(&context, &tool).reply(&context.client()).await;
+    };
+    let context = Arc::new(context);
+    let running = Arc::clone(&context);
+    let work = async move { ToolCall::of(&running, &tool).reply(&running.client()).await };
+    elicitation::run(&context, channel, Box::pin(work)).await
+}
+
+/// A call of a tool that the caller may use.
+#[derive(Debug, Clone, Copy)]
+struct ToolCall<'a> {
+    mcp: &'a Mcp,
+    caller: &'a Caller,
+    id: &'a RawValue,
+    negotiated: &'a Negotiated,
+    tool: &'a FoundTool,
+    name: &'a str,
+    arguments: Option<&'a RawValue>,
+}
+
+impl<'a> ToolCall<'a> {
+    fn of(context: &'a CallContext, tool: &'a FoundTool) -> Self {
+        let CallContext { mcp, caller, id, negotiated, target, .. } = context;
+        let CallTarget { name, arguments, .. } = target;
+        let arguments = arguments.as_deref();
+        Self { mcp, caller, id, negotiated, tool, name, arguments }
     }
 
-    async fn reply(&self) -> CallReply {
-        let CallContext { mcp, caller, target, .. } = &self.context;
-        let (arguments, client) = (target.arguments.as_deref(), self.context.client());
-        match mcp.gateway.invoke(&self.tool, caller, arguments, &client).await {
+    fn result(&self, capacity: usize) -> ResultWriter {
+        ResultWriter::new(self.id, self.negotiated.revision, capacity)
+    }
+
+    fn finish(&self, result: ResultWriter) -> EncodedMessage {
+        result.finish(self.tool.settings())
+    }
+
+    async fn reply(&self, client: &Client) -> CallReply {
+        let Self { mcp, caller, tool, arguments, .. } = *self;
+        match mcp.gateway.invoke(tool, caller, arguments, client).await {
             Ok(CallResult { value, reservation }) => {
                 let message = match value {
                     CallOutput::Json(result) => self.json_result(&result).await,
@@ -129,7 +177,7 @@ impl ToolCall {
                     Ok(()) => message.holding(reservation).into(),
                     Err(over) => {
                         let (error, id) = (CallError::from(over), mcp.gateway.next_call_id());
-                        self.error_reply(error.logged(caller, &target.name, id))
+                        self.error_reply(error.logged(caller, self.name, id))
                     }
                 }
             }
@@ -140,8 +188,8 @@ impl ToolCall {
     /// Writes a result whose content blocks the method itself returned.
     async fn content_result(&self, content: ToolContent) -> EncodedMessage {
         let ToolContent { content, structured_content, is_error } = content;
-        let revision = self.context.negotiated.revision;
-        let mut writer = self.context.result(200);
+        let revision = self.negotiated.revision;
+        let mut writer = self.result(200);
         let content: Vec<_> = content.into_iter().map(|it| it.for_revision(revision)).collect();
         writer.value("content", &content);
         match structured_content {
@@ -162,7 +210,7 @@ impl ToolCall {
         if is_error {
             writer.value("isError", &true);
         }
-        self.context.finish(writer)
+        self.finish(writer)
     }
 
     async fn json_result(&self, result: &RawValue) -> EncodedMessage {
@@ -171,10 +219,10 @@ impl ToolCall {
             Ok(structured) => structured,
             Err(problem) => return self.error_result(&problem, Some(&compact)),
         };
-        let mut writer = self.context.result(compact.len() * 3);
+        let mut writer = self.result(compact.len() * 3);
         write_text(writer.member("content"), &[Text::Json(&compact)]);
         structured.write(&compact, &mut writer);
-        self.context.finish(writer)
+        self.finish(writer)
     }
 
     /// Returns how the result is written as `structuredContent`.
@@ -190,13 +238,13 @@ impl ToolCall {
             return Ok(structured);
         }
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
-        let CallContext { mcp, caller, .. } = &self.context;
+        let Self { mcp, caller, .. } = *self;
         let checked = if BlockingChecks::is_inline(caller, result.len(), schema.len()) {
             check_output(mcp.outputs.get(&entry.output_check, &schema), &schema, result)
         } else {
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
             let check = move || check_output(outputs.compiled(&schema), &schema, &result);
-            let checked = mcp.gateway.checks.run(caller, check).await;
+            let checked = Box::pin(mcp.gateway.checks.run(caller, check)).await;
             checked.map_err(|error| {
                 format!(
                     "The method ran, but its result could not be checked against its output schema. \
@@ -214,7 +262,7 @@ impl ToolCall {
     /// Returns the output that the tool declares to clients of this revision.
     fn declared_output(&self) -> Structured {
         let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (ToolFormat::of(self.context.negotiated.revision), entry.output) {
+        match (ToolFormat::of(self.negotiated.revision), entry.output) {
             (
                 ToolFormat::AnyOutput,
                 OutputKind::Object | OutputKind::Wrapped | OutputKind::Unwrappable,
@@ -228,7 +276,7 @@ impl ToolCall {
     fn error_reply(&self, error: CallError) -> CallReply {
         let CallFailure { message, error_id, .. } = match error {
             CallError::Protocol(error) => {
-                return McpError::from_rpc(error).with_id(&self.context.id).into();
+                return McpError::from_rpc(error).with_id(self.id).into();
             }
             CallError::Rpc(error) => return self.error_result(&error_text(&error), None).into(),
             CallError::Denied { reason, .. } => {
@@ -247,7 +295,7 @@ impl ToolCall {
             | CallError::Failed(failure) => failure,
         };
         let mut notifications = Vec::new();
-        if self.context.negotiated.log_level.is_some_and(|level| level <= LogLevel::Error) {
+        if self.negotiated.log_level.is_some_and(|level| level <= LogLevel::Error) {
             let message = "the method failed; the server's log has the reason";
             let data = json!({"message": message, "error_id": error_id});
             notifications.push(notifier::log(LogLevel::Error, "callgate", &data));
@@ -258,10 +306,10 @@ impl ToolCall {
 
     /// Writes a result with `isError` and a text for the agent.
     fn error_result(&self, problem: &str, result: Option<&str>) -> EncodedMessage {
-        let writer = self.context.result(problem.len() + 100);
+        let writer = self.result(problem.len() + 100);
         let texts = [Some(Text::Plain(problem)), result.map(Text::Json)];
         let texts: Vec<Text<'_>> = texts.into_iter().flatten().collect();
-        self.context.finish(write_error(writer, &texts))
+        self.finish(write_error(writer, &texts))
     }
 }
 

@@ -5,8 +5,11 @@
     reason = "used only by generated code; `Method` documents the same functions"
 )]
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::access::{Mask, Section};
@@ -14,7 +17,7 @@ use crate::model::method::{DefinitionError, InvalidMethod, Method, Safety};
 use crate::model::schema::of_rust;
 use crate::upstream::local::context::Context;
 use crate::upstream::local::into_output::IntoOutput;
-use crate::upstream::local::{Error, MethodFunction, read};
+use crate::upstream::local::{Error, Function, MethodFunction, read};
 
 /// A method under construction.
 #[derive(Debug)]
@@ -80,6 +83,29 @@ impl MethodDefinition {
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
+        let function = Function::later(move |context, params| {
+            let call = read(params).map(|arguments| function(context, arguments));
+            async move { Ok(call?.await?.into_output()?) }
+        });
+        MethodFunction { method: self.finish::<A, R>(), function }
+    }
+
+    /// Sets a function that neither waits nor has a context.
+    pub fn run_now<A, R, F>(self, function: F) -> MethodFunction
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        R: IntoOutput,
+        F: Fn(A) -> Result<R, Error> + Send + Sync + 'static,
+    {
+        let function = move |params: &RawValue| Ok(function(read(params)?)?.into_output()?);
+        MethodFunction {
+            method: self.finish::<A, R>(),
+            function: Function::Now(Arc::new(function)),
+        }
+    }
+
+    /// Adds the schemas of the arguments and of the result.
+    fn finish<A: JsonSchema, R: IntoOutput>(self) -> Result<Method, InvalidMethod> {
         let Self { id, method, annotations, allows_unknown_arguments } = self;
         let method = method.and_then(|method| {
             let (mut check, mut advertised) = of_rust::input::<A>();
@@ -96,10 +122,6 @@ impl MethodDefinition {
                 None => Ok(method),
             }
         });
-        let method = method.map_err(|reason| InvalidMethod { id: id.to_owned(), reason });
-        MethodFunction::new(method, move |context, params| {
-            let call = read(params).map(|arguments| function(context, arguments));
-            async move { Ok(call?.await?.into_output()?) }
-        })
+        method.map_err(|reason| InvalidMethod { id: id.to_owned(), reason })
     }
 }
