@@ -213,9 +213,11 @@ impl ResultWriter {
     pub(crate) fn finish(mut self, settings: &Settings) -> EncodedMessage {
         if self.revision.is_modern() {
             let out = self.member("_meta");
-            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":");
-            write_json(out, &ServerInfo::of(settings));
-            out.push(b'}');
+            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":{\"name\":");
+            write_text(out, &settings.server_name);
+            out.extend_from_slice(b",\"version\":");
+            write_text(out, &settings.server_version);
+            out.extend_from_slice(b"}}");
         }
         self.end()
     }
@@ -245,7 +247,17 @@ impl<'a> ServerInfo<'a> {
     }
 }
 
-/// Writes a value as JSON. Writing to memory cannot fail.
+/// Writes a text as a JSON string. Most need no escapes.
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        return write_json(out, text);
+    }
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+/// Writes a value as JSON. Writing to memory does not fail.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }

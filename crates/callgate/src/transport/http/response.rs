@@ -19,8 +19,10 @@ pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
 
 /// Returns a response whose body is already JSON.
 pub(super) fn bytes_as_json(status: StatusCode, body: impl Into<Body>) -> Response {
-    let json = HeaderValue::from_static("application/json");
-    (status, [(CONTENT_TYPE, json)], body.into()).into_response()
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Sets the headers that every response has. No response may be cached, because it depends on the caller and on grants,
