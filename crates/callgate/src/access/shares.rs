@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ const MIN_WAITING: usize = 200;
 /// Minimum limit that is divided. Below it, one principal can use all units, and other principals wait for their turn.
 const MIN_DIVIDED: usize = 4;
 
-/// Identifies the user of a resource. Every limit is counted per principal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Identifies who uses a resource: every limit is counted per principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A user of the registry, whichever token they use.
     User(i64),
@@ -42,6 +43,17 @@ impl Principal {
 
     pub(super) fn is_anonymous(self) -> bool {
         matches!(self, Self::Address(_))
+    }
+}
+
+/// Without the kind, which would take as long as the id. Every request hashes its principal several times.
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::User(id) => id.hash(state),
+            Self::Address(address) => address.hash(state),
+            Self::Unknown => {}
+        }
     }
 }
 
@@ -271,10 +283,11 @@ impl State {
 
     fn release(&mut self, principal: Principal, units: usize) {
         self.used -= units;
-        if let Entry::Occupied(mut usage) = self.principals.entry(principal) {
-            usage.get_mut().used -= units;
-            if usage.get().used == 0 && usage.get().waiting.is_empty() {
-                usage.remove();
+        if let Entry::Occupied(mut entry) = self.principals.entry(principal) {
+            let usage = entry.get_mut();
+            usage.used -= units;
+            if usage.used == 0 && usage.waiting.is_empty() {
+                entry.remove();
             }
         }
     }
