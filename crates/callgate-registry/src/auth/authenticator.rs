@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use callgate::access::{Access, Caller, TokenDigest};
+use callgate::access::{Access, Caller};
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::upstream::BoxFuture;
 use tokio::sync::{Notify, watch};
@@ -143,49 +143,63 @@ impl TokenAuthenticator {
 
     /// Returns the caller with this token. Without a token, returns the anonymous caller.
     pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
-        let Some(token) = token else { return Ok(self.access.load().anonymous().clone()) };
-        let known = self.known(token).await?;
-        let now = SystemTime::now();
-        if known.has_ended(now) {
-            return Err(AuthenticateError::InvalidToken);
+        match self.known(token) {
+            Some(known) => known,
+            None => self.looked_up_caller(token.unwrap_or_default()).await,
         }
-        let caller = match self.caller(known.user_id) {
-            None if !self.newer_access().await => {
-                return Err(AuthenticateError::Unavailable(UNAVAILABLE));
-            }
-            None => self.caller(known.user_id),
-            caller => caller,
-        };
-        let caller = caller.ok_or(AuthenticateError::InvalidToken)?;
-        self.note_use(known.id, now);
-        Ok(caller.with_expiry(known.expires_at))
     }
 
-    async fn known(&self, token: &str) -> Result<KnownToken, AuthenticateError> {
-        let unavailable = |why| Err(AuthenticateError::Unavailable(why));
+    /// Like [`Self::caller_of`], or `None` if the registry has to be asked.
+    fn known(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
+        let Some(token) = token else { return Some(Ok(self.access.load().anonymous().clone())) };
+        let unavailable = |why| Some(Err(AuthenticateError::Unavailable(why)));
         if self.tracker.grace_left().is_zero() {
             return unavailable(if self.tracker.age().is_none() { NOT_READ } else { UNAVAILABLE });
         }
-        let digest = TokenDigest::of(token);
-        if let Some(known) = self.tokens.kept(&digest) {
-            return Ok(known);
-        }
-        if self.tracker.is_unavailable() {
-            return unavailable(UNAVAILABLE);
-        }
-        match self.tokens.look_up(digest).await {
-            Ok(known) => known.ok_or(AuthenticateError::InvalidToken),
-            Err(LookupError::TooMany) => unavailable(TOO_MANY),
-            Err(LookupError::Failed) => unavailable(UNAVAILABLE),
+        match self.tokens.kept(self.tokens.tag(token)) {
+            Some(known) => self.caller(&known),
+            None if self.tracker.is_unavailable() => unavailable(UNAVAILABLE),
+            None => None,
         }
     }
 
-    fn caller(&self, user_id: i64) -> Option<Caller> {
-        self.access.load().caller(user_id).cloned()
+    /// Reads the token from the registry, and its user if it is not known yet.
+    async fn looked_up_caller(&self, token: &str) -> Result<Caller, AuthenticateError> {
+        let unavailable = |why| Err(AuthenticateError::Unavailable(why));
+        let known = match self.tokens.look_up(token).await {
+            Ok(known) => known.ok_or(AuthenticateError::InvalidToken)?,
+            Err(LookupError::TooMany) => return unavailable(TOO_MANY),
+            Err(LookupError::Failed) => return unavailable(UNAVAILABLE),
+        };
+        if let Some(caller) = self.caller(&known) {
+            return caller;
+        }
+        if !self.newer_access().await {
+            return unavailable(UNAVAILABLE);
+        }
+        self.caller(&known).unwrap_or(Err(AuthenticateError::InvalidToken))
+    }
+
+    /// Returns the caller of a token, or `None` if its user is unknown.
+    fn caller(&self, token: &KnownToken) -> Option<Result<Caller, AuthenticateError>> {
+        let now = SystemTime::now();
+        if token.has_ended(now) {
+            return Some(Err(AuthenticateError::InvalidToken));
+        }
+        let caller = self.access.load().caller(token.user_id)?.clone();
+        self.note_use(token.id, now);
+        Some(Ok(caller.with_expiry(token.expires_at)))
     }
 }
 
 impl Authenticate for TokenAuthenticator {
+    fn known_caller(&self, request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
+        match self.token(request) {
+            Ok(token) => self.known(token),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,

@@ -1,18 +1,16 @@
-//! A cache of tokens by their digests.
+//! A cache of tokens.
 //!
-//! Only tokens that clients use are read. Concurrent lookups are combined into one query. When the registry's counter
-//! of tokens changes, all cached tokens are looked up again.
-//!
-//! Digests are compared in constant time.
+//! Only tokens in use are read. Concurrent lookups are batched into one query. When the registry's counter of
+//! tokens changes, all cached tokens are looked up again.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use callgate::access::TokenDigest;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -55,19 +53,61 @@ impl KnownToken {
     }
 }
 
+/// Key of a token in the cache: 128 bits of SipHash, with keys that are random for each cache.
+///
+/// A token is cached after it was found by its SHA-256 digest. Another text has the same tag with a probability of
+/// 2^-128, and a search for one needs the keys or tags, which never leave the process. So the time of a lookup, which
+/// depends on tags, tells nothing either. Like a digest, a tag does not reveal its token.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TokenTag(u64, u64);
+
+impl fmt::Debug for TokenTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenTag(…)")
+    }
+}
+
 /// A cache of tokens, and the queue of lookups.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
-    /// Evicts the least recently used tokens. Unknown tokens are not cached.
-    kept: Cache<TokenDigest, KnownToken>,
+    tags: RandomState,
+    /// Unknown tokens are not cached.
+    kept: RwLock<KeptTokens>,
     asking: ArcSwapOption<mpsc::Sender<PendingLookup>>,
     /// Number of times that all cached tokens were looked up again. Results of earlier lookups are not cached.
     round: Mutex<u64>,
 }
 
+/// Tokens in two generations. When the recent one has half of the maximum number, it becomes the older one, whose tokens
+/// are forgotten unless they were used since then.
+#[derive(Debug)]
+struct KeptTokens {
+    recent: Generation,
+    older: Generation,
+    max_recent: usize,
+}
+
+type Generation = BTreeMap<TokenTag, (TokenDigest, KnownToken)>;
+
+impl KeptTokens {
+    fn insert(&mut self, tag: TokenTag, token: (TokenDigest, KnownToken)) {
+        self.older.remove(&tag);
+        if self.recent.len() >= self.max_recent && !self.recent.contains_key(&tag) {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(tag, token);
+    }
+
+    fn remove(&mut self, tag: &TokenTag) {
+        self.recent.remove(tag);
+        self.older.remove(tag);
+    }
+}
+
 /// A token that is not cached, and its waiting caller.
 #[derive(Debug)]
 struct PendingLookup {
+    tag: TokenTag,
     digest: TokenDigest,
     answer: oneshot::Sender<Result<Option<KnownToken>, LookupError>>,
 }
@@ -84,24 +124,44 @@ pub(crate) enum LookupError {
 type Found = HashMap<TokenDigest, KnownToken>;
 
 impl TokenCache {
+    /// Creates a cache of at most `most` tokens, and at least 2.
     pub(crate) fn new(most: u64) -> Self {
-        let kept = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru());
-        Self { kept: kept.build(), asking: ArcSwapOption::empty(), round: Mutex::new(0) }
+        let max_recent = usize::try_from(most / 2).unwrap_or(usize::MAX).max(1);
+        let (recent, older) = (Generation::new(), Generation::new());
+        Self {
+            tags: RandomState::new(),
+            kept: RwLock::new(KeptTokens { recent, older, max_recent }),
+            asking: ArcSwapOption::empty(),
+            round: Mutex::new(0),
+        }
+    }
+
+    pub(crate) fn tag(&self, token: &str) -> TokenTag {
+        TokenTag(self.tags.hash_one((0_u64, token)), self.tags.hash_one((1_u64, token)))
     }
 
     /// Returns a cached token.
-    pub(crate) fn kept(&self, digest: &TokenDigest) -> Option<KnownToken> {
-        self.kept.get(digest)
+    pub(crate) fn kept(&self, tag: TokenTag) -> Option<KnownToken> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = kept.recent.get(&tag) {
+            return Some(known.clone());
+        }
+        let token = kept.older.get(&tag)?.clone();
+        drop(kept);
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        // Unless it was removed meanwhile.
+        if kept.older.contains_key(&tag) {
+            kept.insert(tag, token.clone());
+        }
+        Some(token.1)
     }
 
-    /// Looks up a token in the registry. Returns `None` if the token is unknown.
-    pub(crate) async fn look_up(
-        &self,
-        digest: TokenDigest,
-    ) -> Result<Option<KnownToken>, LookupError> {
+    /// Looks a token up in the registry. Returns `None` if it is unknown.
+    pub(crate) async fn look_up(&self, token: &str) -> Result<Option<KnownToken>, LookupError> {
+        let (tag, digest) = (self.tag(token), TokenDigest::of(token));
         let (answer, answered) = oneshot::channel();
         let asking = self.asking.load_full().ok_or(LookupError::Failed)?;
-        asking.try_send(PendingLookup { digest, answer }).map_err(|error| match error {
+        asking.try_send(PendingLookup { tag, digest, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => LookupError::TooMany,
             mpsc::error::TrySendError::Closed(_) => LookupError::Failed,
         })?;
@@ -112,19 +172,26 @@ impl TokenCache {
     /// Looks up all cached tokens again. Returns `true` if a token was changed or removed.
     pub(crate) async fn renew(&self, store: &dyn Store, tracker: &HealthTracker) -> Result<bool> {
         *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let kept: Vec<(TokenDigest, KnownToken)> =
-            self.kept.iter().map(|(digest, known)| (*digest, known)).collect();
+        let kept: Vec<_> = {
+            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+            kept.recent
+                .iter()
+                .chain(&kept.older)
+                .map(|(tag, token)| (*tag, token.clone()))
+                .collect()
+        };
         if kept.is_empty() {
             return Ok(false);
         }
         tracker.count(Read::Tokens);
-        let now = found(store, kept.iter().map(|(digest, _)| digest)).await?;
+        let now = found(store, kept.iter().map(|(_, (digest, _))| digest)).await?;
         let mut any = false;
-        for (digest, before) in &kept {
-            match now.get(digest) {
-                Some(known) if known == before => continue,
-                Some(known) => self.kept.insert(*digest, known.clone()),
-                None => self.kept.invalidate(digest),
+        let mut tokens = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        for (tag, (digest, before)) in kept {
+            match now.get(&digest) {
+                Some(known) if *known == before => continue,
+                Some(known) => tokens.insert(tag, (digest, known.clone())),
+                None => tokens.remove(&tag),
             }
             any = true;
         }
@@ -145,8 +212,11 @@ impl TokenCache {
             let found = found(store, wanted.iter().map(|one| &one.digest)).await?;
             let now = self.round.lock().unwrap_or_else(PoisonError::into_inner);
             if *now == round {
-                for (digest, known) in &found {
-                    self.kept.insert(*digest, known.clone());
+                let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+                for PendingLookup { tag, digest, .. } in wanted {
+                    if let Some(known) = found.get(digest) {
+                        kept.insert(*tag, (*digest, known.clone()));
+                    }
                 }
                 return Ok(found);
             }
@@ -232,5 +302,36 @@ fn log_change(last: &mut Option<String>, error: String) {
     if last.as_ref() != Some(&error) {
         tracing::warn!(error, "failed to look up tokens, callers are asked to try again");
         *last = Some(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_in_use_are_kept_when_there_are_too_many() {
+        let cache = TokenCache::new(4);
+        let tags: Vec<TokenTag> = (0..7).map(|n| cache.tag(&format!("token {n}"))).collect();
+        let is_kept = |n: usize| tags.get(n).is_some_and(|tag| cache.kept(*tag).is_some());
+        for (id, tag) in (0..).zip(&tags) {
+            let known = KnownToken { id, user_id: 1, expires_at: None };
+            let token = (TokenDigest::of(&id.to_string()), known);
+            cache.kept.write().unwrap().insert(*tag, token);
+            assert!(is_kept(0), "used all the time, at {id}");
+            let kept = cache.kept.read().unwrap();
+            assert!(kept.recent.len() + kept.older.len() <= 4);
+        }
+        assert!(is_kept(6) && !is_kept(1) && !is_kept(2));
+    }
+
+    #[test]
+    fn a_tag_depends_on_the_token_and_on_the_cache() {
+        let (one, other) = (TokenCache::new(4), TokenCache::new(4));
+        assert_eq!(one.tag("a"), one.tag("a"));
+        assert_ne!(one.tag("a"), one.tag("b"));
+        assert_ne!(one.tag("a"), other.tag("a"));
+        let TokenTag(first, second) = one.tag("a");
+        assert_ne!(first, second);
     }
 }

@@ -18,7 +18,13 @@ use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
-    /// Returns the caller. If the request has no credential, the caller is anonymous.
+    /// Returns the caller if that takes no waiting. By default, `None`, and [`authenticate`](Self::authenticate) is
+    /// called, whose future is boxed.
+    fn known_caller(&self, _request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
+        None
+    }
+
+    /// Returns the caller, who is anonymous if the request has no credential.
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,
@@ -31,6 +37,10 @@ pub trait Authenticate: Send + Sync + std::fmt::Debug {
 }
 
 impl<T: Authenticate> Authenticate for Arc<T> {
+    fn known_caller(&self, request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
+        T::known_caller(self, request)
+    }
+
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,
@@ -62,6 +72,10 @@ pub enum AuthenticateError {
 pub struct Anonymous;
 
 impl Authenticate for Anonymous {
+    fn known_caller(&self, _: &Parts) -> Option<Result<Caller, AuthenticateError>> {
+        Some(Ok(Caller::anonymous()))
+    }
+
     fn authenticate<'a>(
         &'a self,
         _: &'a Parts,
@@ -108,14 +122,18 @@ pub(super) async fn caller_at(
 pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller, HttpError> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
-        None => match state.authenticate.authenticate(parts).await {
-            Ok(caller) => {
-                let token = || state.authenticate.token(parts).ok().flatten();
-                state.gateway.with_token(caller, token)
-            }
-            Err(AuthenticateError::Unavailable(why)) => return Err(HttpError::Unavailable(why)),
-            Err(error) => return Err(HttpError::Credential(error)),
-        },
+        None => {
+            let authenticated = match state.authenticate.known_caller(parts) {
+                Some(known) => known,
+                None => state.authenticate.authenticate(parts).await,
+            };
+            let caller = authenticated.map_err(|error| match error {
+                AuthenticateError::Unavailable(why) => HttpError::Unavailable(why),
+                error => HttpError::Credential(error),
+            })?;
+            let token = || state.authenticate.token(parts).ok().flatten();
+            state.gateway.with_token(caller, token)
+        }
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
     if state.options.require_auth && !is_open {
