@@ -15,7 +15,9 @@ mod requirement;
     allow(dead_code, reason = "calls and streams are limited where there are any")
 )]
 mod shares;
+mod tool_limits;
 mod rate_limiter;
+mod running_calls;
 #[cfg(test)]
 mod tests;
 
@@ -33,14 +35,17 @@ use crate::secret::Secret;
 pub(crate) use batch_replies::{BatchReplies, MAX_BATCH_REPLY_BYTES};
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub(crate) use limits::ActiveLimits;
-pub use limits::{Rate, RateError, RateLimit, RateLimits, ToolLimits};
+pub use limits::{LimitError, Rate, RateLimit, RateLimits};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub(crate) use rate_limiter::RateLimiter;
 pub use rate_limiter::{LimitScope, RateLimited};
 pub use requirement::{Decision, Requirement, SectionCheck, SectionRequirement};
+pub(crate) use running_calls::{RunningCall, RunningCalls};
 #[cfg(feature = "http")]
 pub(crate) use shares::NoShare;
 pub(crate) use shares::{Principal, Share, Shares};
+pub(crate) use tool_limits::CallBounds;
+pub use tool_limits::ToolLimits;
 pub(crate) use visible_methods::VisibleMethods;
 
 /// The user, or anonymous client, on whose behalf a request runs.

@@ -7,6 +7,7 @@ mod authorize;
 mod blocking_checks;
 mod list;
 mod rate_limit;
+mod tool_limits;
 pub(crate) mod openrpc;
 mod call_id;
 mod as_caller;
@@ -24,7 +25,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::{Caller, RateLimiter, RateLimits, Shares};
+use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
 use crate::catalog::{Catalog, Entry};
 use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
 use crate::model::schema::cache::SchemaCache;
@@ -79,6 +80,7 @@ pub struct Gateway {
     /// Rate limits of the configuration. Settings override them.
     rate_limits: RateLimits,
     rate_limiter: RateLimiter,
+    running_calls: RunningCalls,
     /// Counter that is incremented when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
@@ -145,6 +147,7 @@ impl Gateway {
             budget: Shares::new(DEFAULT_IN_FLIGHT_BYTES),
             rate_limits: RateLimits::default(),
             rate_limiter: RateLimiter::default(),
+            running_calls: RunningCalls::default(),
             changes: watch::Sender::new(0),
         };
         gateway.set_dynamic_upstreams([]);
@@ -343,7 +346,7 @@ impl Gateway {
     ) -> Result<CallResult, CallError> {
         let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
         let method = entry.id().as_str();
-        self.rate_limiter.call(&tool.snapshot.limits, caller.principal(), method)?;
+        let admitted = self.admit(tool, caller, method, arguments)?;
         let id = self.call_ids.next();
         let outcome = async {
             if caller.is_batch_full() {
@@ -352,9 +355,13 @@ impl Gateway {
             let upstream = tool.upstream(entry);
             let params = self.params(tool, entry, arguments, caller).await?;
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
-            let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
-            let (safety, reservation) =
-                (entry.call_safety(), BudgetReservation::new(&self.budget, caller));
+            let limit = TimeLimit {
+                usual: upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE),
+                of_tool: admitted.bounds.time,
+            };
+            let safety = entry.call_safety();
+            let mut reservation = BudgetReservation::new(&self.budget, caller)
+                .for_result_up_to(admitted.bounds.result_bytes);
             let call = Call {
                 id: &id,
                 method,
@@ -369,7 +376,7 @@ impl Gateway {
                 Some(result) => result?,
                 None => with_time_limit(limit, client, upstream.call(call)).await?,
             };
-            reservation.at_least(value.len())?;
+            reservation.hold_result(value.len())?;
             Ok(CallResult { value, reservation })
         };
         match outcome.await {
@@ -440,6 +447,13 @@ fn batch_full() -> CallError {
 impl From<BudgetExceeded> for CallError {
     fn from(over: BudgetExceeded) -> Self {
         let message = match over {
+            BudgetExceeded::Tool(limit) => {
+                let message = format!(
+                    "The method ran, but its result is larger than {limit} bytes, which is the limit of this \
+                     tool. Request less data."
+                );
+                return Self::Failed(CallFailure::new(message, over));
+            }
             BudgetExceeded::Total(_) => {
                 "The method ran, but no memory is left for its result. \
                  Request less data, or retry later if the tool is read-only."
@@ -453,9 +467,43 @@ impl From<BudgetExceeded> for CallError {
     }
 }
 
+/// Time limit of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeLimit {
+    /// The limit of the upstream or of all calls. Tasks have their own.
+    usual: Duration,
+    /// The limit that is configured for the tool, also as a task.
+    of_tool: Option<Duration>,
+}
+
+impl From<Duration> for TimeLimit {
+    fn from(usual: Duration) -> Self {
+        Self { usual, of_tool: None }
+    }
+}
+
+impl TimeLimit {
+    /// Returns the limit that applies, if there is one.
+    fn of(self, is_task: bool) -> Option<Duration> {
+        [self.of_tool, (!is_task).then_some(self.usual)].into_iter().flatten().min()
+    }
+
+    fn error(self, limit: Duration, took: Duration) -> CallError {
+        let detail = format!("no answer within {took:?}");
+        if self.of_tool != Some(limit) {
+            return CallError::failed(detail);
+        }
+        let message = format!(
+            "The call was stopped after {limit:?}, which is the time limit of this tool. It may have run in part: \
+             check before you try again."
+        );
+        CallError::Failed(CallFailure::new(message, detail))
+    }
+}
+
 /// Runs a call with a time limit. Time in which the method waits for the client does not count.
 pub(crate) async fn with_time_limit<T>(
-    limit: Duration,
+    limit: impl Into<TimeLimit>,
     client: &Client,
     mut running: BoxFuture<'_, Result<T, CallError>>,
 ) -> Result<T, CallError> {
@@ -464,18 +512,14 @@ pub(crate) async fn with_time_limit<T>(
     if let Poll::Ready(result) = at_once {
         return result;
     }
-    let started = Instant::now();
+    let (limits, started) = (limit.into(), Instant::now());
     loop {
-        if client.is_task() {
-            // Tasks have their own time limit.
-            return running.await;
-        }
+        let Some(limit) = limits.of(client.is_task()) else { return running.await };
         let (waited, is_waiting) = client.waited();
         let end = started + limit + waited.min(MAX_WAIT);
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let took = started.elapsed();
-            return Err(CallError::failed(format!("no answer within {took:?}")));
+            return Err(limits.error(limit, started.elapsed()));
         }
         // The deadline moves while the method waits for the client.
         let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };

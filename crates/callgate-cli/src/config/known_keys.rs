@@ -128,7 +128,7 @@ max_connections | 1024 | maximum number of open connections, and maximum number 
 call_timeout_seconds | 30 | timeout of a call
 limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; see [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
-limits.tools | none | maximum rates of calls of single tools, by the id of the method, separated by commas: `mail.send 10/min per caller, report.* 2/s`
+limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
 token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; 0 counts as 1
 max_kept_tokens | 100000 | maximum number of tokens that are kept in memory; if a token is not in memory, it is looked up in the registry

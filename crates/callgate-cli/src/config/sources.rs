@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::Secret;
-use callgate::access::RateError;
+use callgate::access::LimitError;
 use callgate::http::IpNet;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -229,7 +229,7 @@ impl Value<'_> {
         self.list().into_iter().map(network).collect()
     }
 
-    pub(super) fn rate<T: FromStr<Err = RateError>>(self) -> anyhow::Result<T> {
+    pub(super) fn rate<T: FromStr<Err = LimitError>>(self) -> anyhow::Result<T> {
         self.text.parse().with_context(|| self.place())
     }
 

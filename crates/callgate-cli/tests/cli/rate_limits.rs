@@ -25,12 +25,27 @@ fn limits_that_cannot_be_read_are_errors() {
         "[limits]\nrequests_per_caller = 100",
         "[limits]\nrequests = \"fast\"",
         "[limits]\ntools = \"mail.send\"",
+        "[limits]\ntools = \"mail.send 5 concurrently\"",
         "[limits]\nrequests_per_user = \"1/s\"",
     ] {
         dir.write("callgate.toml", text);
         failures.push(dir.run(&["migrate"]).failure());
     }
     insta::assert_debug_snapshot!(failures);
+}
+
+#[test]
+fn limits_of_tools_are_read_from_the_file_and_from_settings() {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "[limits]\ntools = \"cache.* 1 argument bytes\"\n");
+    let server = dir.serve(&["--demo"]);
+    let token = server.token("admin");
+    let status = || server.invoke(&token, "cache.rebuild", &json!({})).status;
+    assert_eq!(status(), 413);
+    let limits = "cache.* 2 argument bytes, cache.* 9 concurrent";
+    let database = ["--database", "sqlite:callgate-demo.db"];
+    dir.ok(&[&["setting", "set", "limit_tools", limits], &database[..]].concat());
+    server.until("the setting applies", |_| status() == 200);
 }
 
 fn servers(server: &Server) -> Option<u32> {

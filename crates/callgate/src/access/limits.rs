@@ -1,10 +1,11 @@
-//! Rate limits in the form of the configuration, such as `1000/s burst 10000`.
+//! Limits of requests in the form of the configuration, such as `1000/s burst 10000`.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use thiserror::Error;
+
+use super::tool_limits::ToolLimits;
 
 /// Rate limit of a caller if none is configured.
 const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst: 10_000 };
@@ -12,7 +13,7 @@ const DEFAULT_PER_CALLER: Rate = Rate { count: 1_000, unit: Unit::Second, burst:
 /// Maximum rate at which a caller may change the state of sessions. Each state is stored until its session expires.
 pub(super) const SESSION_CHANGES: Rate = Rate { count: 30, unit: Unit::Minute, burst: 1_000 };
 
-const NONE: &str = "none";
+pub(super) const NONE: &str = "none";
 
 /// A number of requests per unit of time: `100/s`, `10/min burst 20`, `5/h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,24 +76,24 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A rate that cannot be read.
+/// A limit that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not a rate; expected {expected}")]
-pub struct RateError {
+#[error("`{text}` is not a limit; expected {expected}")]
+pub struct LimitError {
     text: String,
     expected: &'static str,
 }
 
-impl RateError {
-    fn new(text: &str, expected: &'static str) -> Self {
+impl LimitError {
+    pub(super) fn new(text: &str, expected: &'static str) -> Self {
         Self { text: text.chars().take(80).collect(), expected }
     }
 }
 
 impl FromStr for Rate {
-    type Err = RateError;
+    type Err = LimitError;
 
-    fn from_str(text: &str) -> Result<Self, RateError> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
         let mut words = text.split_whitespace();
         let rate = words.next().and_then(|rate| {
             let (count, unit) = rate.split_once('/')?;
@@ -106,13 +107,13 @@ impl FromStr for Rate {
             Some(Self { count, unit, burst })
         });
         let expected = "one such as `100/s`, `10/min burst 20` or `5/h`";
-        rate.ok_or_else(|| RateError::new(text, expected))
+        rate.ok_or_else(|| LimitError::new(text, expected))
     }
 }
 
 /// Parses a number from 1 to a million. With these bounds, a burst lasts at most 10^6 hours, which fits in a `u64` of
 /// nanoseconds.
-fn positive(text: &str) -> Option<u32> {
+pub(super) fn positive(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| (1..=1_000_000).contains(number))
 }
 
@@ -144,89 +145,14 @@ impl fmt::Display for RateLimit {
 }
 
 impl FromStr for RateLimit {
-    type Err = RateError;
+    type Err = LimitError;
 
-    fn from_str(text: &str) -> Result<Self, RateError> {
+    fn from_str(text: &str) -> Result<Self, LimitError> {
         if text == NONE { Ok(Self::Unlimited) } else { text.parse().map(Self::AtMost) }
     }
 }
 
-/// Limits of single tools: `mail.send 10/min per caller, report.* 2/s`.
-///
-/// Each limit names a method by its id, in which `*` matches any characters. Every limit that matches a method applies to that
-/// method. Calls are counted for each method separately.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct ToolLimits(Arc<[ToolLimit]>);
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct ToolLimit {
-    pattern: String,
-    pub(super) rate: Rate,
-    /// Whether the rate applies to each caller separately. Otherwise all callers share it.
-    pub(super) per_caller: bool,
-}
-
-const PER_CALLER: &str = " per caller";
-
-impl ToolLimits {
-    /// Returns the limits of a method.
-    pub(super) fn of(&self, method: &str) -> impl Iterator<Item = &ToolLimit> {
-        self.0.iter().filter(move |limit| matches(&limit.pattern, method))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Returns `true` if `text` matches `pattern`, in which `*` matches any characters.
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else {
-        return false;
-    };
-    let mut parts = middle.split('*');
-    parts.try_fold(text, |text, part| text.split_once(part).map(|(_, after)| after)).is_some()
-}
-
-impl fmt::Display for ToolLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str(NONE);
-        }
-        for (index, ToolLimit { pattern, rate, per_caller }) in self.0.iter().enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
-            let per_caller = if *per_caller { PER_CALLER } else { "" };
-            write!(f, "{comma}{pattern} {rate}{per_caller}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for ToolLimits {
-    type Err = RateError;
-
-    fn from_str(text: &str) -> Result<Self, RateError> {
-        if text == NONE {
-            return Ok(Self::default());
-        }
-        let limit = |text: &str| {
-            let text = text.trim();
-            let (limit, per_caller) = match text.strip_suffix(PER_CALLER) {
-                Some(limit) => (limit, true),
-                None => (text, false),
-            };
-            let expected = "a method and its rate, such as `mail.send 10/min per caller`";
-            let parts = limit.split_once(char::is_whitespace);
-            let (pattern, rate) = parts.ok_or_else(|| RateError::new(text, expected))?;
-            Ok(ToolLimit { pattern: pattern.to_owned(), rate: rate.parse()?, per_caller })
-        };
-        text.split(',').map(limit).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-/// Rate limits. `None` means that the limit is not configured.
+/// Limits of requests and of tools. `None` means that the limit is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
     /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers without a
@@ -234,7 +160,7 @@ pub struct RateLimits {
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
     pub total: Option<RateLimit>,
-    /// Calls of single tools. Defaults to no limits.
+    /// Rate, concurrency, time and sizes of calls of single tools. Defaults to no limits.
     pub tools: Option<ToolLimits>,
 }
 
@@ -243,7 +169,7 @@ pub struct RateLimits {
 pub(crate) struct ActiveLimits {
     pub(super) per_caller: Option<Rate>,
     pub(super) total: Option<Rate>,
-    pub(super) tools: ToolLimits,
+    pub(crate) tools: ToolLimits,
 }
 
 impl Default for ActiveLimits {
@@ -279,38 +205,12 @@ mod tests {
             let rate: RateLimit = text.parse().unwrap();
             assert_eq!(rate.to_string(), text);
         }
-        for text in ["mail.send 10/min per caller, report.* 2/s burst 9", "none"] {
-            let limits: ToolLimits = text.parse().unwrap();
-            assert_eq!(limits.to_string(), text);
-        }
     }
 
     #[test]
     fn what_is_not_a_rate_is_refused() {
         for text in ["", "100", "0/s", "1/day", "1/s burst", "1/s burst 0", "1/s 5", "1000001/s"] {
             assert!(text.parse::<RateLimit>().is_err(), "{text}");
-        }
-        for text in ["", "mail.send", "mail.send per caller", "a 1/s,", "a b 1/s"] {
-            assert!(text.parse::<ToolLimits>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn patterns_match_whole_ids() {
-        let cases = [
-            ("mail.send", "mail.send", true),
-            ("mail.send", "mail.sendAll", false),
-            ("mail.*", "mail.send", true),
-            ("mail.*", "email.send", false),
-            ("*.delete", "user.delete", true),
-            ("*.delete", "user.deleted", false),
-            ("a*a", "a", false),
-            ("*user*delete*", "my.user.x.delete.y", true),
-            ("*user*delete*", "my.delete.user", false),
-            ("*", "anything", true),
-        ];
-        for (pattern, text, expected) in cases {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

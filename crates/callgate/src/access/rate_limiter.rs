@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
 use thiserror::Error;
 
 use super::limits::{ActiveLimits, Rate, SESSION_CHANGES};
 use super::shares::Principal;
-use crate::wire::jsonrpc::{LIMIT_EXCEEDED, RpcError};
+use super::tool_limits::LimitValue;
+use crate::wire::jsonrpc::RpcError;
 
 /// Maximum number of keys in a map. All further keys share one bucket.
 const MAX_KEYS: usize = 65_536;
@@ -80,8 +80,7 @@ enum Key {
 
 impl RateLimited {
     pub(crate) fn to_rpc(self) -> RpcError {
-        let data = json!({"retry_after": self.retry_after});
-        RpcError { code: LIMIT_EXCEEDED, message: self.to_string(), data: Some(data) }
+        RpcError::limit_exceeded(self.to_string(), self.retry_after)
     }
 }
 
@@ -149,13 +148,17 @@ impl RateLimiter {
         if limits.tools.is_empty() {
             return Ok(());
         }
-        let hash = |limit| self.hasher.hash_one((method, limit));
-        for limit in limits.tools.of(method).filter(|limit| limit.per_caller) {
-            let key = Key::CallerTool(principal, hash(limit));
-            self.count(key, LimitScope::CallerTool, limit.rate, principal)?;
-        }
-        for limit in limits.tools.of(method).filter(|limit| !limit.per_caller) {
-            self.count(Key::Tool(hash(limit)), LimitScope::Tool, limit.rate, principal)?;
+        for per_caller in [true, false] {
+            for limit in limits.tools.of(method).filter(|limit| limit.per_caller == per_caller) {
+                let LimitValue::Rate(rate) = limit.value else { continue };
+                let hash = self.hasher.hash_one((method, limit));
+                let (key, scope) = if per_caller {
+                    (Key::CallerTool(principal, hash), LimitScope::CallerTool)
+                } else {
+                    (Key::Tool(hash), LimitScope::Tool)
+                };
+                self.count(key, scope, rate, principal)?;
+            }
         }
         Ok(())
     }

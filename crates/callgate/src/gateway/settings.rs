@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::access::{RateError, RateLimits};
+use crate::access::{LimitError, RateLimits};
 use crate::model::tool_name::Prefix;
 use crate::wire::revision::Revision;
 
@@ -26,7 +26,7 @@ pub struct Settings {
     pub page_size: u32,
     /// `mcp_list_ttl_ms`: time for which clients may cache lists, in milliseconds.
     pub list_ttl_ms: u32,
-    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: rate limits. If a value is empty, the limit of the
+    /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: limits. If a value is empty, the limit of the
     /// configuration applies.
     pub limits: RateLimits,
     /// `open_methods`: whether methods that name no section may be called. If it is `None`, the configuration decides.
@@ -143,7 +143,7 @@ impl Settings {
                 self.limits.per_caller = limit(value).map_err(|_| refused(A_RATE))?;
             }
             "limit_requests" => self.limits.total = limit(value).map_err(|_| refused(A_RATE))?,
-            "limit_tools" => self.limits.tools = limit(value).map_err(|_| refused(TOOL_RATES))?,
+            "limit_tools" => self.limits.tools = limit(value).map_err(|_| refused(TOOL_LIMITS))?,
             "open_methods" => {
                 self.open_methods = match value {
                     "" => None,
@@ -186,11 +186,11 @@ const MAX_INSTRUCTIONS: usize = 4000;
 /// Expected value of a rate limit.
 const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`, or an empty value to use the configuration";
 
-/// Expected value of the rate limits of tools.
-const TOOL_RATES: &str = "methods with rates, such as `mail.send 10/min per caller, report.* 2/s`, or `none`, \
-     or an empty value to use the configuration";
+/// Expected value of the limits of tools.
+const TOOL_LIMITS: &str = "methods with limits, such as `mail.send 10/min per caller, report.* 2 concurrent, \
+     report.* 30 seconds`, or `none`, or an empty value to use the configuration";
 
-fn limit<T: FromStr<Err = RateError>>(value: &str) -> Result<Option<T>, RateError> {
+fn limit<T: FromStr<Err = LimitError>>(value: &str) -> Result<Option<T>, LimitError> {
     if value.is_empty() { Ok(None) } else { value.parse().map(Some) }
 }
 
@@ -217,7 +217,7 @@ mod tests {
             ("limit_requests_per_caller", "100/s burst 500"),
             ("limit_requests", "none"),
             ("limit_requests", ""),
-            ("limit_tools", "mail.send 10/min per caller, report.* 2/s"),
+            ("limit_tools", "mail.send 10/min per caller, report.* 2/s, report.* 30 seconds"),
             ("open_methods", "refuse"),
             ("open_methods", ""),
         ] {

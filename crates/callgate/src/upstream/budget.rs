@@ -28,6 +28,9 @@ pub enum BudgetExceeded {
     /// The replies to the batch would exceed the limit of a batch.
     #[error("the replies to the batch exceed {MAX_BATCH_REPLY_BYTES} bytes")]
     Batch,
+    /// The result is larger than its tool allows, in bytes.
+    #[error("the result exceeds {0} bytes, the limit of the tool")]
+    Tool(usize),
 }
 
 /// Memory reserved for the result of a call. Released on drop.
@@ -36,6 +39,8 @@ pub struct BudgetReservation {
     share: Share,
     bytes: AtomicUsize,
     batch: Option<Arc<BatchReplies>>,
+    /// Maximum size of the result.
+    max_result: Option<usize>,
 }
 
 /// A reservation without a limit.
@@ -48,7 +53,22 @@ impl Default for BudgetReservation {
 impl BudgetReservation {
     pub(crate) fn new(budget: &Arc<Shares>, caller: &Caller) -> Self {
         let (share, batch) = (budget.empty(caller.principal()), caller.batch().cloned());
-        Self { share, bytes: AtomicUsize::new(0), batch }
+        Self { share, bytes: AtomicUsize::new(0), batch, max_result: None }
+    }
+
+    /// Sets the maximum size of the result. While it is read, [`SMALL`] more bytes are allowed, since a response
+    /// contains more than the result.
+    #[must_use]
+    pub(crate) fn for_result_up_to(self, max_result: Option<usize>) -> Self {
+        Self { max_result, ..self }
+    }
+
+    /// Extends the reservation to the bytes of the result. The reply around it may be larger than the maximum.
+    pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        match self.max_result.take() {
+            Some(max) if bytes > max => Err(BudgetExceeded::Tool(max)),
+            _ => self.at_least(bytes),
+        }
     }
 
     /// Reserves additional bytes.
@@ -58,6 +78,9 @@ impl BudgetReservation {
         }
         let before = self.bytes.load(Ordering::Relaxed);
         let now = before.saturating_add(bytes);
+        if let Some(max) = self.max_result.filter(|max| now > max.saturating_add(SMALL)) {
+            return Err(BudgetExceeded::Tool(max));
+        }
         match self.counted(now) - self.counted(before) {
             0 => {}
             more => self.share.grow(more).map_err(|_| BudgetExceeded::Total(self.share.limit()))?,
@@ -69,7 +92,8 @@ impl BudgetReservation {
     /// Returns an empty reservation for the same caller. It does not count against the limit of a batch.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
-        Self { share: self.share.another(), bytes: AtomicUsize::new(0), batch: None }
+        let share = self.share.another();
+        Self { share, bytes: AtomicUsize::new(0), batch: None, max_result: None }
     }
 
     /// Returns `true` if both reservations belong to the same caller.

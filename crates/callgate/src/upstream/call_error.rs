@@ -31,6 +31,16 @@ pub enum CallError {
     /// The arguments are invalid; the method did not run.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
+    /// The arguments are larger than the tool allows; the method did not run.
+    #[error(
+        "The arguments have {bytes} bytes; the limit of this tool is {limit} bytes. Nothing was run; send less."
+    )]
+    ArgumentsTooLarge {
+        /// Size of the arguments as JSON.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A rate limit was exceeded; the method did not run.
     #[error(transparent)]
     RateLimited(#[from] RateLimited),

@@ -198,6 +198,12 @@ pub struct RpcError {
 }
 
 impl RpcError {
+    /// Creates the error of a request beyond a limit, which can be sent again after these seconds.
+    pub(crate) fn limit_exceeded(message: String, retry_after: u64) -> Self {
+        let data = Some(serde_json::json!({"retry_after": retry_after}));
+        Self { code: LIMIT_EXCEEDED, message, data }
+    }
+
     /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }

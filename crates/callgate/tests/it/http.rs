@@ -19,6 +19,7 @@ mod mcp;
 mod operations;
 mod per_tool;
 mod rate_limits;
+mod tool_limits;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -285,6 +285,7 @@ impl<'a> ToolCall<'a> {
             CallError::NotFound(_)
             | CallError::NotReadOnly(_)
             | CallError::Arguments(_)
+            | CallError::ArgumentsTooLarge { .. }
             | CallError::RateLimited(_)
             | CallError::Busy(_) => {
                 return self.error_result(&error.to_string(), None).into();

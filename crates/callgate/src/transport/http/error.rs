@@ -243,6 +243,9 @@ fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
             (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", INVALID_REQUEST)
         }
         CallError::Arguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments", INVALID_PARAMS),
+        CallError::ArgumentsTooLarge { .. } => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "arguments_too_large", LIMIT_EXCEEDED)
+        }
         CallError::RateLimited(_) => {
             (StatusCode::TOO_MANY_REQUESTS, "rate_limited", LIMIT_EXCEEDED)
         }
@@ -285,8 +288,7 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
     }
     let (status, _, code) = status_and_codes(error);
     if let Some(seconds) = error.retry_after() {
-        let data = Some(serde_json::json!({"retry_after": seconds}));
-        return (status, RpcError { code, message: error.to_string(), data });
+        return (status, RpcError::limit_exceeded(error.to_string(), seconds));
     }
     let data = match failure_and_scope(error) {
         (None, _) => None,

@@ -228,7 +228,9 @@ impl Failure {
             Self::NoTokenInTime(limit) | Self::Busy(limit) | Self::TimedOut(limit) => {
                 format!("{limit:?}")
             }
-            Self::TooLarge(limit) => limit.to_string(),
+            Self::TooLarge(limit) | Self::BudgetExceeded(BudgetExceeded::Tool(limit)) => {
+                limit.to_string()
+            }
             Self::Unexpected(response) => response.detail(),
             _ => self.status().map_or_else(String::new, |status| status.as_u16().to_string()),
         }
@@ -316,6 +318,11 @@ impl Failure {
                 "The method ran; request less data, such as fewer items, or ask an administrator to raise \
                  `max_result_bytes`.",
             ),
+            Self::BudgetExceeded(BudgetExceeded::Tool(_)) => (
+                CallOutcome::TooLarge,
+                "responded with more than {} bytes, which is the limit of this tool.",
+                "It ran; ask for less, such as fewer items.",
+            ),
             Self::BudgetExceeded(over) => (CallOutcome::OverBudget, budget_text(*over), AGAIN),
             Self::Redirected { .. } => (
                 CallOutcome::Redirected,
@@ -384,7 +391,9 @@ const MEND: &str = "Nothing was run; an administrator has to fix it.";
 fn budget_text(over: BudgetExceeded) -> &'static str {
     match over {
         BudgetExceeded::Total(_) => "responded, but Callgate has no memory left for the result.",
-        BudgetExceeded::Batch => "responded, but the replies to the batch are too large.",
+        BudgetExceeded::Batch | BudgetExceeded::Tool(_) => {
+            "responded, but the replies to the batch are too large."
+        }
     }
 }
 

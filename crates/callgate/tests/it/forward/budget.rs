@@ -150,3 +150,22 @@ async fn the_answer_to_a_batch_counts_as_a_whole() {
     assert_eq!((call().await.0, fake.log.requests().len()), (200, 2));
     assert_eq!(in_flight(&app), 0);
 }
+
+#[tokio::test]
+async fn limits_of_a_tool_apply_to_the_results_of_a_service() {
+    let fake = FakeService::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
+    let app = app(large(&fake.url("/rpc")));
+    let mut settings = callgate::gateway::Settings::default();
+    settings.set("limit_tools", "order.* 1000 result bytes, *.get 5 argument bytes").unwrap();
+    app.gateway.gateway().set_settings(Arc::new(settings.clone()));
+    let (status, reply) = app.invoke("order.get", json!({"id": 12})).await;
+    assert_eq!((status, &reply["error"]["code"]), (413, &json!("arguments_too_large")));
+    assert_eq!(fake.log.requests().len(), 0);
+    settings.set("limit_tools", "order.* 1000 result bytes").unwrap();
+    app.gateway.gateway().set_settings(Arc::new(settings));
+    let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
+    assert!(text.contains("more than 1000 bytes, which is the limit of this tool"), "{text}");
+    assert!(is_error);
+    assert_eq!(app.count(CallOutcome::TooLarge), 1);
+    assert_eq!(in_flight(&app), 0);
+}

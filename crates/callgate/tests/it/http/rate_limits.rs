@@ -7,9 +7,9 @@ use callgate::gateway::Settings;
 
 use super::*;
 
-const CODE: i64 = -32005;
-const ALICE: &str = "admin";
-const BOB: &str = "reader";
+pub(super) const CODE: i64 = -32005;
+pub(super) const ALICE: &str = "admin";
+pub(super) const BOB: &str = "reader";
 
 /// An application with these settings, which apply to the next request.
 fn limited(settings: &[(&str, &str)]) -> App {
@@ -18,7 +18,7 @@ fn limited(settings: &[(&str, &str)]) -> App {
     app
 }
 
-fn set(app: &App, settings: &[(&str, &str)]) {
+pub(super) fn set(app: &App, settings: &[(&str, &str)]) {
     let mut changed = Settings::default();
     for (key, value) in settings {
         changed.set(key, value).unwrap();
@@ -30,11 +30,11 @@ fn per_caller(rate: &str) -> App {
     limited(&[("limit_requests_per_caller", rate)])
 }
 
-fn seconds(reply: &Reply) -> u64 {
+pub(super) fn seconds(reply: &Reply) -> u64 {
     reply.header("retry-after").parse().unwrap()
 }
 
-fn modern(method: &str, mut params: Value) -> Value {
+pub(super) fn modern(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -42,7 +42,7 @@ fn modern(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
 }
 
-async fn mcp(app: &App, caller: &str, message: &Value) -> Reply {
+pub(super) async fn mcp(app: &App, caller: &str, message: &Value) -> Reply {
     let mut request = request("POST", caller, "/mcp").header("accept", "application/json");
     if message["params"]["_meta"].is_object() {
         request = request

@@ -1,8 +1,9 @@
 //! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
 //!
-//! The HTTP status is 200, or 204 if there is no response. For a single call there are three exceptions: 401 or 403 if
-//! the service behind the call requires a credential or a permission, so that clients see the challenge, and 429 if a
-//! rate limit is exceeded. `rpc.discover` returns the OpenRPC document of the caller's methods.
+//! The HTTP status is 200, or 204 if there is no response. A single call has other statuses in three cases: 401 or 403
+//! if the service behind the call requires a credential or a permission, so that clients see the challenge; 429 if a
+//! limit is exceeded; and 413 if the arguments are too large for the tool. `rpc.discover` returns the OpenRPC document
+//! of the caller's methods.
 
 use std::sync::Arc;
 
@@ -66,6 +67,7 @@ impl Dispatcher<'_> {
             Err(
                 error @ (CallError::Unauthorized(_)
                 | CallError::Forbidden(..)
+                | CallError::ArgumentsTooLarge { .. }
                 | CallError::RateLimited(_)
                 | CallError::Busy(_)),
             ) => error::rpc_failed(error::rpc_error(&error).0, Some(id), &error),

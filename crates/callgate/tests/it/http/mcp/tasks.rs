@@ -125,6 +125,29 @@ async fn a_method_continues_as_a_task_and_stores_its_result() {
     assert_eq!(done["result"]["content"][0]["text"], "task: true");
 }
 
+#[tokio::test(start_paused = true)]
+async fn limits_of_a_tool_apply_to_its_tasks() {
+    let (app, slow, _) = with_tasks();
+    rate_limits::set(&app, &[("limit_tools", "long 40 seconds, long 1 concurrent per caller")]);
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("long", json!({})).await;
+    slow.until_started().await;
+    let refused = client.call("long", json!({})).await;
+    assert_eq!(refused["isError"], true, "{refused}");
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("the limit is 1 per caller"), "{text}");
+    // Longer than the limit of calls that are no tasks.
+    tokio::time::sleep(Duration::from_secs(35)).await;
+    until(&client, &task, "working").await;
+    let done = until(&client, &task, "completed").await;
+    let text = done["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("stopped after 40s"), "{text}");
+    assert_eq!(done["result"]["isError"], true);
+    slow.go.add_permits(1);
+    let again = client.call("long", json!({})).await;
+    until(&client, &again, "completed").await;
+}
+
 #[tokio::test]
 async fn clients_without_tasks_wait_or_are_refused() {
     let (app, slow, _) = with_tasks();

@@ -1,0 +1,165 @@
+//! Limits the number of concurrent calls of single tools: [`RunningCalls`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::shares::{Division, Principal};
+use super::tool_limits::{LimitValue, ToolLimits};
+
+/// Counts the running calls of tools that have a limit.
+#[derive(Debug, Default)]
+pub(crate) struct RunningCalls {
+    counts: Arc<Mutex<Counts>>,
+    hasher: RandomState,
+}
+
+/// Number of calls by limit. Only limits with running calls are present.
+type Counts = HashMap<Key, usize>;
+
+/// A limit of a method, as a hash that is seeded at random; of one principal or of all.
+type Key = (Option<Principal>, u64);
+
+/// A running call. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RunningCall {
+    counts: Arc<Mutex<Counts>>,
+    keys: Vec<Key>,
+}
+
+/// A call beyond a limit of concurrent calls. Nothing was run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooManyCalls {
+    limit: u32,
+    per_caller: bool,
+}
+
+impl fmt::Display for TooManyCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per_caller = if self.per_caller { " per caller" } else { "" };
+        write!(
+            f,
+            "Too many calls of this tool are running: the limit is {}{per_caller}. Nothing was run.",
+            self.limit
+        )
+    }
+}
+
+impl RunningCalls {
+    /// Counts a call of a method until the returned value is dropped. Each of `servers` servers allows its part of a
+    /// limit, at least one call. A limit of all callers is divided among them like [`Shares`](super::Shares).
+    pub(crate) fn begin(
+        &self,
+        limits: &ToolLimits,
+        principal: Principal,
+        method: &str,
+        servers: u32,
+    ) -> Result<RunningCall, TooManyCalls> {
+        let mut counts = lock(&self.counts);
+        let mut keys = Vec::new();
+        for limit in limits.of(method) {
+            let LimitValue::Concurrent(most) = limit.value else { continue };
+            // Without the number, so that calls are counted also after it changed.
+            let (hash, per_caller) =
+                (self.hasher.hash_one((method, limit.scope())), limit.per_caller);
+            let (all, own) = ((None, hash), (Some(principal), hash));
+            let count = |key| counts.get(&key).copied().unwrap_or_default();
+            let share = most.div_ceil(servers) as usize;
+            let is_allowed = if per_caller {
+                count(own) < share
+            } else {
+                Division::new(share).allows(principal, count(all), count(own), 1)
+            };
+            if !is_allowed {
+                return Err(TooManyCalls { limit: most, per_caller });
+            }
+            keys.push(own);
+            keys.extend((!per_caller).then_some(all));
+        }
+        for key in &keys {
+            *counts.entry(*key).or_default() += 1;
+        }
+        drop(counts);
+        Ok(RunningCall { counts: Arc::clone(&self.counts), keys })
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if self.keys.is_empty() {
+            return;
+        }
+        let mut counts = lock(&self.counts);
+        for key in &self.keys {
+            if let Some(count) = counts.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(key);
+                }
+            }
+        }
+    }
+}
+
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Principal = Principal::User(1);
+    const BOB: Principal = Principal::User(2);
+
+    fn limits(text: &str) -> ToolLimits {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn calls_count_until_they_end_for_each_tool_and_caller() {
+        let (calls, limits) = (RunningCalls::default(), limits("mail.* 1 concurrent per caller"));
+        let begin = |principal, method| calls.begin(&limits, principal, method, 1);
+        let first = begin(ALICE, "mail.send").unwrap();
+        let refused = begin(ALICE, "mail.send").unwrap_err();
+        assert_eq!(refused, TooManyCalls { limit: 1, per_caller: true });
+        let others = [begin(ALICE, "mail.read"), begin(BOB, "mail.send"), begin(ALICE, "other")];
+        assert!(others.iter().all(Result::is_ok));
+        drop((first, others));
+        assert!(begin(ALICE, "mail.send").is_ok());
+        assert!(lock(&calls.counts).is_empty());
+    }
+
+    #[test]
+    fn a_limit_of_all_leaves_a_part_to_others() {
+        let (calls, limits) = (RunningCalls::default(), limits("* 8 concurrent"));
+        let all_of = |principal| -> Vec<RunningCall> {
+            std::iter::from_fn(|| calls.begin(&limits, principal, "a", 1).ok()).collect()
+        };
+        let (alice, bob) = (all_of(ALICE), all_of(BOB));
+        assert_eq!((alice.len(), bob.len()), (6, 1));
+        assert!(calls.begin(&limits, Principal::User(3), "a", 1).is_ok(), "one more is free");
+    }
+
+    #[test]
+    fn a_refused_call_counts_for_no_limit() {
+        let calls = RunningCalls::default();
+        let limits = limits("a 2 concurrent, a 1 concurrent per caller");
+        let running = calls.begin(&limits, ALICE, "a", 1).unwrap();
+        assert!(calls.begin(&limits, ALICE, "a", 1).is_err());
+        assert!(calls.begin(&limits, BOB, "a", 1).is_ok());
+        drop(running);
+        assert!(lock(&calls.counts).is_empty());
+    }
+
+    #[test]
+    fn servers_divide_a_limit_and_a_changed_limit_counts_running_calls() {
+        let calls = RunningCalls::default();
+        let _running = calls.begin(&limits("a 3 concurrent"), ALICE, "a", 2).unwrap();
+        let _second = calls.begin(&limits("a 3 concurrent"), BOB, "a", 2).unwrap();
+        assert!(calls.begin(&limits("a 3 concurrent"), BOB, "a", 2).is_err());
+        assert!(calls.begin(&limits("a 2 concurrent"), BOB, "a", 1).is_err());
+        assert!(calls.begin(&limits("a 3 concurrent"), BOB, "a", 1).is_ok());
+    }
+}
