@@ -1,8 +1,9 @@
 //! JSON-RPC 2.0: requests that borrow from the body, replies and error objects.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::de::{self, Deserializer, Unexpected};
+use serde::de::{self, Deserializer, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -159,11 +160,38 @@ impl<'a> Request<'a> {
 
 /// Splits a batch into its messages.
 pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
-    let messages: Vec<&RawValue> = serde_json::from_str(body).map_err(EnvelopeError::Parse)?;
-    if (1..=MAX_BATCH).contains(&messages.len()) {
+    let mut deserializer = serde_json::Deserializer::from_str(body);
+    let messages = deserializer.deserialize_seq(Messages).and_then(|messages| {
+        deserializer.end()?;
         Ok(messages)
-    } else {
-        Err(EnvelopeError::BatchSize)
+    });
+    messages.map_err(|error| {
+        if error.is_data() { EnvelopeError::BatchSize } else { EnvelopeError::Parse(error) }
+    })
+}
+
+/// Reads 1 to [`MAX_BATCH`] messages. A longer batch is not read to its end.
+struct Messages;
+
+impl<'de> Visitor<'de> for Messages {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 to {MAX_BATCH} messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut messages = Vec::new();
+        while let Some(message) = seq.next_element()? {
+            if messages.len() == MAX_BATCH {
+                return Err(de::Error::invalid_length(MAX_BATCH + 1, &self));
+            }
+            messages.push(message);
+        }
+        if messages.is_empty() {
+            return Err(de::Error::invalid_length(0, &self));
+        }
+        Ok(messages)
     }
 }
 
@@ -267,6 +295,18 @@ mod tests {
         .map(|body| Request::parse(body).map_err(|e| (e.code(), e.to_string())).unwrap_err())
         .collect();
         insta::assert_debug_snapshot!(codes);
+    }
+
+    #[test]
+    fn a_batch_has_up_to_100_messages_and_a_longer_one_is_not_read_to_its_end() {
+        let list = |count: usize| vec!["{}"; count].join(",");
+        assert_eq!(batch(&format!(" [{}] ", list(100))).unwrap().len(), 100);
+        for text in [format!("[{}]", list(101)), format!("[{},,", list(101)), "[]".to_owned()] {
+            assert!(matches!(batch(&text), Err(EnvelopeError::BatchSize)), "{text}");
+        }
+        for text in ["[{}", "[{}]]", "[{},]"] {
+            assert!(matches!(batch(text), Err(EnvelopeError::Parse(_))), "{text}");
+        }
     }
 
     #[test]
