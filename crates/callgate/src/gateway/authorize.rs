@@ -59,7 +59,7 @@ impl Gateway {
         let entry = lookup(catalog, tool);
         let is_granted = requirement(catalog, entry).allows(&caller.grants);
         if let Some(entry) = entry.filter(|_| is_granted)
-            && snapshot.visibility.check(caller, entry).is_ok()
+            && snapshot.visibility.shows(caller, entry)
         {
             return Ok(entry);
         }
@@ -95,23 +95,25 @@ fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Entry>) -> &'a Requireme
     }
 }
 
-/// Logs why a caller may not use a tool.
+/// Logs why a caller may not use a tool. An unknown tool takes the same steps as a denied one: although this runs after
+/// the decision, on another thread, it competes with the reply for the processor.
 fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
     let catalog = &snapshot.catalog;
     let tool = if is_id { ToolRef::Id(method) } else { ToolRef::Name(method) };
-    let decision = match (lookup(catalog, tool), catalog.by_id(method)) {
-        (Some(entry), _) => {
-            let by_grants = catalog.requirement(entry).decide(&caller.grants);
-            let by_service = snapshot.visibility.check(caller, entry);
-            by_service
-                .err()
-                .filter(|_| by_grants.is_allowed())
-                .unwrap_or_else(|| by_grants.to_string())
+    let (entry, by_id) = (lookup(catalog, tool), catalog.by_id(method));
+    let by_grants = requirement(catalog, entry).decide(&caller.grants);
+    let by_service = entry.and_then(|entry| snapshot.visibility.check(caller, entry).err());
+    let decision = match (entry, by_id, by_service) {
+        (Some(_), _, Some(by_service)) if by_grants.is_allowed() => by_service,
+        (Some(_), ..) => by_grants.to_string(),
+        (None, Some(entry), _) => {
+            format!("denied: over MCP this method is called `{}`", entry.name())
         }
-        (None, Some(entry)) => {
-            format!("denied: over MCP, the tool of this method is named `{}`", entry.name())
+        (None, None, _) => {
+            let closed = by_grants.to_string();
+            let closed = closed.strip_prefix("denied: ").unwrap_or(&closed);
+            format!("denied: there is no method with this id or tool name ({closed})")
         }
-        (None, None) => "denied: there is no method with this id or tool name".to_owned(),
     };
     tracing::info!(caller = caller.name(), method, decision, "access denied");
 }

@@ -89,19 +89,29 @@ impl Visibility {
         Some(Arc::new(VisibleMethods::new(names.map(|name| (Arc::clone(name), list(name))))))
     }
 
-    /// Checks that the upstream lists a method for the caller. The error is the reason, for the log.
+    /// Returns `true` if the upstream lists a method for the caller, or does not restrict what callers see.
+    pub(crate) fn shows(&self, caller: &Caller, entry: &Entry) -> bool {
+        self.visible(caller).is_none_or(|visible| match visible.of(entry.upstream()) {
+            Some(methods) => {
+                methods.as_ref().is_some_and(|methods| methods.contains(entry.remote_name()))
+            }
+            None => true,
+        })
+    }
+
+    /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
     pub(crate) fn check(&self, caller: &Caller, entry: &Entry) -> Result<(), String> {
-        let Some(visible) = self.visible(caller) else { return Ok(()) };
-        let (name, upstream) = (caller.name(), entry.upstream());
-        match visible.of(upstream) {
-            Some(None) => Err(format!(
-                "denied: the service `{upstream}` returned no list of methods for `{name}`"
-            )),
-            Some(Some(methods)) if !methods.contains(entry.remote_name()) => Err(format!(
-                "denied: the service `{upstream}` does not list the method for `{name}`"
-            )),
-            _ => Ok(()),
+        if self.shows(caller, entry) {
+            return Ok(());
         }
+        let (name, upstream) = (caller.name(), entry.upstream());
+        let is_listed =
+            |visible: Arc<VisibleMethods>| matches!(visible.of(upstream), Some(Some(_)));
+        Err(if self.visible(caller).is_some_and(is_listed) {
+            format!("denied: the service `{upstream}` does not list it for `{name}`")
+        } else {
+            format!("denied: no list of methods from `{upstream}` for `{name}`")
+        })
     }
 
     fn service(&self, name: &str) -> Option<&Arc<MethodListCache>> {
