@@ -22,7 +22,7 @@ use crate::statistics::Spread;
 use crate::{nginx, peers, progress, usage};
 
 /// Duration of the warm-up of each server before each case.
-const WARM_UP: Duration = Duration::from_millis(300);
+pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 /// Address of the service if none is called.
 pub(crate) const NO_SERVICE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);

@@ -14,7 +14,7 @@ use callgate_bench::packages::{beside, run as output};
 use crate::client::Prepared;
 use crate::contender::Contender;
 use crate::machine::Machine;
-use crate::measure::{NO_SERVICE, Plan, start_up};
+use crate::measure::{NO_SERVICE, Plan, WARM_UP, start_up};
 use crate::process::Server;
 use crate::progress;
 use crate::registry::{Registry, Size, USUAL};
@@ -122,7 +122,11 @@ fn cost(
     };
     let mut contenders = Vec::new();
     for (server, size) in servers.iter().zip(SIZES) {
-        contenders.push(contender(server, spread_requests(case, server.address(), size.tokens)));
+        let requests = spread_requests(case, server.address(), size.tokens);
+        let contender = contender(server, requests);
+        // The server looks the tokens up.
+        contender.connect(WARM_UP)?;
+        contenders.push(contender);
     }
     let last = servers.last().context("no servers")?;
     let mut unseen = Unseen { case, address: last.address(), next: 0 };
