@@ -7,7 +7,7 @@ use syn::Ident;
 use super::{Item, default_value, json_name};
 use crate::attribute::Annotation;
 use crate::errors::Errors;
-use crate::signature::{Argument, Input, Signature};
+use crate::signature::{Argument, Input, Signature, find_ident};
 
 /// Returns an expression of type `MethodFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
