@@ -232,7 +232,8 @@ impl Item<'_> {
         self.function.scope == FunctionScope::Module || !self.signature.has_self
     }
 
-    /// Returns `.run(…)` for prompts and resources, whose arguments are strings that are parsed into their types.
+    /// Returns `.run(…)` for prompts and resources. Their arguments are strings, which are parsed into the types of the
+    /// function's arguments.
     fn run_with_string_args(&self) -> TokenStream {
         let variable = |number: usize| format_ident!("__argument_{number}");
         let reads = self.signature.arguments().enumerate().map(|(number, argument)| {

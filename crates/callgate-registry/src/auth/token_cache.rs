@@ -1,7 +1,7 @@
 //! A cache of tokens.
 //!
-//! Only tokens in use are read. Concurrent lookups are batched into one query. When the registry's counter of
-//! tokens changes, all cached tokens are looked up again.
+//! Only tokens that clients use are read. Concurrent lookups are combined into one query. When the registry's counter
+//! of tokens changes, all cached tokens are looked up again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -156,7 +156,7 @@ impl TokenCache {
         Some(token.1)
     }
 
-    /// Looks a token up in the registry. Returns `None` if it is unknown.
+    /// Looks up a token in the registry. Returns `None` if the token is unknown.
     pub(crate) async fn look_up(&self, token: &str) -> Result<Option<KnownToken>, LookupError> {
         let (tag, digest) = (self.tag(token), TokenDigest::of(token));
         let (answer, answered) = oneshot::channel();

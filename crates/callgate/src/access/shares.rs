@@ -19,7 +19,7 @@ const MIN_WAITING: usize = 200;
 /// Minimum limit that is divided. Below it, one principal can use all units, and other principals wait for their turn.
 const MIN_DIVIDED: usize = 4;
 
-/// Identifies who uses a resource: every limit is counted per principal.
+/// Identifies the user of a resource. Every limit is counted per principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A user of the registry, whichever token they use.

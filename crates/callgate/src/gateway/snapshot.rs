@@ -42,7 +42,7 @@ impl FoundTool {
         &self.snapshot.settings
     }
 
-    /// Always `Some`, since the tool was found in this catalog.
+    /// Returns the tool's entry. It is always `Some`, because the tool was found in this catalog.
     pub(crate) fn entry(&self) -> Option<&Entry> {
         self.catalog().entries().get(self.ordinal as usize)
     }
@@ -63,7 +63,7 @@ impl FoundTool {
         self.upstream(entry).is_some_and(|upstream| upstream.is_immediate(entry.id().as_str()))
     }
 
-    /// Returns `true` if results of the method are not checked against its output schema.
+    /// Returns `true` if the method's results are not checked against its output schema.
     pub(crate) fn trusts_results(&self) -> bool {
         let upstream = self.entry().and_then(|entry| self.upstream(entry));
         upstream.is_some_and(Upstream::trusts_results)

@@ -154,7 +154,8 @@ enum Function {
 }
 
 impl Function {
-    /// Wraps a function in one boxed future. Large arguments are read on a blocking thread. A panic is a failed call.
+    /// Wraps a function in one boxed future. Parses large arguments on a blocking thread. Converts a panic to a failed
+    /// call.
     fn later<F, Fut>(function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -279,7 +280,7 @@ impl Local {
     }
 
     fn insert_function(&mut self, method: Method, function: Function) {
-        // The catalog serves the first of two methods with the same id, so that one must run.
+        // If two methods have the same id, the catalog serves the first one, so the first function must run.
         self.functions.entry(method.id().to_string()).or_insert(function);
         self.methods.push(method.upstream(LOCAL));
     }

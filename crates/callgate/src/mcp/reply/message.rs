@@ -257,7 +257,7 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes a value as JSON. Writing to memory does not fail.
+/// Writes a value as JSON. Writing to memory cannot fail.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }

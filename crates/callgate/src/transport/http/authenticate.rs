@@ -24,7 +24,7 @@ pub trait Authenticate: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Returns the caller, who is anonymous if the request has no credential.
+    /// Returns the caller. If the request has no credential, the caller is anonymous.
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,

@@ -442,6 +442,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_response_is_being_sent_until_its_whole_body_is_flushed() {
+        let connections = Connections::new(1);
+        let mut activity = None;
+        connections.add(client(1), |connection| {
+            activity = Some(Arc::clone(&connection.activity));
+            tokio::spawn(async move { drop(connection) }).abort_handle()
+        });
+        let activity = activity.unwrap();
+        let mut stream = TrackedStream::new(tokio::io::sink(), Arc::clone(&activity));
+        let unsent = activity.unsent();
+        stream.write_all(b"the first part").await.unwrap();
+        stream.flush().await.unwrap();
+        assert!(activity.is_sending());
+        stream.write_all(b"the last part").await.unwrap();
+        drop(unsent);
+        assert!(activity.is_sending());
+        stream.flush().await.unwrap();
+        assert!(!activity.is_sending());
+    }
+
+    #[tokio::test]
     async fn connections_that_wait_for_too_long_are_closed() {
         let connections = Connections::new(4);
         add(&connections, client(1), 0);

@@ -20,10 +20,12 @@ use super::connections::{Connections, Peer, TrackedStream};
 use super::{HttpService, body, sse};
 use crate::access::{Principal, Shares};
 
-/// Maximum time to receive the head of a request, also after a response, in multiples of [`HEAD_CHECK_INTERVAL`]: idle
-/// connections must not use up the limit. All are checked together, since a timer for each request costs more. HTTP/2 is
-/// left to proxies, because hyper's detection of the protocol has no timeout.
+/// Maximum time to receive the head of a request, in multiples of [`HEAD_CHECK_INTERVAL`]. It also applies after a
+/// response, so that idle connections do not use up the limit. All connections are checked together, because a timer for
+/// each request costs more. HTTP/2 is not supported, because hyper's detection of the protocol has no timeout. Clients
+/// can use HTTP/2 through a proxy.
 const MAX_HEAD_CHECKS: u32 = 15;
+/// Interval between checks of the connections.
 const HEAD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time for which a client may stop reading its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);

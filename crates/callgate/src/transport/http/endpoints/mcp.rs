@@ -187,9 +187,9 @@ async fn batch(
     }
 }
 
-/// Runs a call that is not ready. Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise
-/// replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
-/// task: it continues when its client disconnects, and the share is released when the call ends.
+/// Runs a call that is not ready. Replies with JSON if the call ends within [`STREAM_AFTER`] and before it sends a message.
+/// Otherwise replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
+/// task. It then continues when its client disconnects, and the share is released when the call ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Some(share) = share {
         let run = call.detach();
