@@ -1,8 +1,6 @@
 //! Opens connections.
 
 use std::error::Error;
-#[cfg(feature = "forward")]
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 #[cfg(all(unix, feature = "forward"))]
 use std::path::Path;
@@ -18,22 +16,17 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-#[cfg(feature = "forward")]
-use tokio::net::TcpStream;
 #[cfg(all(unix, feature = "forward"))]
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tower_service::Service;
-
-#[cfg(feature = "forward")]
-use super::send_error::SendError;
 
 /// Interval of TCP keep-alive, which detects peers that disappeared without closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 
-type BoxError = Box<dyn Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
@@ -71,7 +64,7 @@ impl Connector {
     }
 }
 
-fn tcp(time_limit: Duration) -> HttpConnector {
+pub(super) fn tcp(time_limit: Duration) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -120,74 +113,6 @@ impl Service<Uri> for Connector {
                 })
             }
         }
-    }
-}
-
-/// Opens connections without TLS to one server.
-#[cfg(feature = "forward")]
-#[derive(Debug)]
-pub(crate) struct PlainConnector {
-    address: PlainAddress,
-    time_limit: Duration,
-}
-
-#[cfg(feature = "forward")]
-#[derive(Debug)]
-enum PlainAddress {
-    Tcp(HttpConnector, Uri),
-    #[cfg(unix)]
-    Unix(Box<Path>),
-}
-
-/// A connection without TLS.
-#[cfg(feature = "forward")]
-#[derive(Debug)]
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
-
-#[cfg(feature = "forward")]
-impl PlainConnector {
-    pub(crate) fn tcp(uri: Uri, time_limit: Duration) -> Self {
-        Self { address: PlainAddress::Tcp(tcp(time_limit), uri), time_limit }
-    }
-
-    #[cfg(unix)]
-    pub(crate) fn unix(path: &Path, time_limit: Duration) -> Self {
-        Self { address: PlainAddress::Unix(path.into()), time_limit }
-    }
-
-    pub(super) async fn connect(&self) -> Result<Socket, SendError> {
-        let connected = timeout(self.time_limit, self.open()).await;
-        let timed_out = |_| Err(io::Error::from(io::ErrorKind::TimedOut).into());
-        connected.unwrap_or_else(timed_out).map_err(|error| SendError::of_connection(&*error))
-    }
-
-    async fn open(&self) -> Result<Socket, BoxError> {
-        match &self.address {
-            PlainAddress::Tcp(connector, uri) => {
-                let mut connector = connector.clone();
-                poll_fn(|context| connector.poll_ready(context)).await?;
-                Ok(Socket::Tcp(connector.call(uri.clone()).await?.into_inner()))
-            }
-            #[cfg(unix)]
-            PlainAddress::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
-        }
-    }
-}
-
-#[cfg(feature = "forward")]
-impl Socket {
-    /// Returns `true` unless the peer sent something or closed the connection.
-    pub(super) fn is_quiet(&self) -> bool {
-        let read = match self {
-            Self::Tcp(socket) => socket.try_read(&mut [0]),
-            #[cfg(unix)]
-            Self::Unix(socket) => socket.try_read(&mut [0]),
-        };
-        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod head;
 mod idle;
+mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +23,13 @@ use httparse::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
 use super::BodyError;
-use super::connector::{PlainConnector, Socket};
 use super::send_error::{SendError, SendErrorKind, describe};
 use head::Framing;
 use idle::IdleConnections;
+use socket::Socket;
 
 pub(crate) use head::{ResponseHead, ResponseHeaders};
+pub(crate) use socket::PlainConnector;
 
 /// Minimum and maximum size of a read, in bytes.
 const MIN_READ: usize = 8 << 10;

@@ -9,8 +9,8 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue}
 use http::{Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 
-use crate::http_client::connector::{Connector, PlainConnector};
-use crate::http_client::http1::{Http1Client, ResponseHeaders, request_head};
+use crate::http_client::connector::Connector;
+use crate::http_client::http1::{Http1Client, PlainConnector, ResponseHeaders, request_head};
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{TlsSetupError, client_config};
 use crate::http_client::{Pool, bytes_counted, pool_builder, request};
