@@ -357,6 +357,8 @@ impl Drop for InProgress {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     const MINUTE: Duration = Duration::from_mins(1);

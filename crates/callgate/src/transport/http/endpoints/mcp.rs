@@ -57,12 +57,8 @@ pub(crate) async fn answer(
         (&Method::POST, _) => (InboundKind::Message, body),
         _ => {
             state.gateway.count_request(caller)?;
-            return Err(McpError::new(
-                405,
-                INVALID_REQUEST,
-                "this URL accepts messages only with POST",
-            )
-            .into());
+            let message = "this URL accepts messages only with POST";
+            return Err(McpError::new(405, INVALID_REQUEST, message).into());
         }
     };
     Ok(handle(state, caller, parts, kind, &body).await)
@@ -98,11 +94,7 @@ async fn handle(
         Err(error) => error_response(&error),
         Ok(McpResponse::Message(message)) => accepted.reply(message),
         Ok(McpResponse::SessionOpened { message, session }) => {
-            let mut response = accepted.reply(message);
-            if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
-                response.headers_mut().insert(SESSION_ID, id);
-            }
-            response
+            with_session(accepted.reply(message), session)
         }
         Ok(McpResponse::Accepted) if kind == InboundKind::EndSession => {
             StatusCode::NO_CONTENT.into_response()
@@ -134,6 +126,13 @@ async fn handle(
             }
         }
     }
+}
+
+fn with_session(mut response: Response, session: Option<String>) -> Response {
+    if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
+        response.headers_mut().insert(SESSION_ID, id);
+    }
+    response
 }
 
 /// Takes the share of a call that continues when its client disconnects.
