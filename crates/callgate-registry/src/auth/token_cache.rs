@@ -53,7 +53,7 @@ impl KnownToken {
     }
 }
 
-/// Key of a token in the cache: 128 bits of SipHash, with keys that are random for each cache.
+/// Key of a token in the cache: 128 bits of `SipHash`, with keys that are random for each cache.
 ///
 /// A token is cached after it was found by its SHA-256 digest. Another text has the same tag with a probability of
 /// 2^-128, and a search for one needs the keys or tags, which never leave the process. So the time of a lookup, which
