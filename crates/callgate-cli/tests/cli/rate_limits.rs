@@ -44,7 +44,7 @@ fn limits_of_tools_are_read_from_the_file_and_from_settings() {
     assert_eq!(status(), 413);
     let limits = "cache.* 2 argument bytes, cache.* 9 concurrent";
     let database = ["--database", "sqlite:callgate-demo.db"];
-    dir.ok(&[&["setting", "set", "limit_tools", limits], &database[..]].concat());
+    dir.ok(&[&["setting", "set", "limit_tools", limits][..], &database].concat());
     server.until("the setting applies", |_| status() == 200);
 }
 
