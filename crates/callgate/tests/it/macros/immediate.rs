@@ -28,6 +28,7 @@ fn plain(text: String) -> String {
     text
 }
 
+#[expect(clippy::panic, reason = "the test needs a method that panics")]
 #[method(read_only)]
 fn panicking() -> u32 {
     panic!("no number")
@@ -73,7 +74,7 @@ async fn handle(gateway: &Callgate, message: &Value) -> Result<McpResponse, Stri
     gateway.mcp().handle(&inbound).await.map_err(|error| error.error.message)
 }
 
-fn call(name: &str, arguments: Value, meta: Value) -> Value {
+fn call(name: &str, arguments: &Value, meta: &Value) -> Value {
     let mut params = json!({"name": name, "arguments": arguments, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -92,15 +93,15 @@ fn message(response: McpResponse) -> Option<Value> {
 #[tokio::test]
 async fn only_functions_that_cannot_wait_are_answered_at_once() {
     let gateway = gateway();
-    let reply = handle(&gateway, &call("plain", json!({"text": "hi"}), json!({}))).await;
+    let reply = handle(&gateway, &call("plain", &json!({"text": "hi"}), &json!({}))).await;
     let reply = message(reply.unwrap()).unwrap();
     assert_eq!(reply["result"]["structuredContent"], "hi");
     for name in ["with_context", "waiting"] {
-        let reply = handle(&gateway, &call(name, json!({}), json!({}))).await.unwrap();
+        let reply = handle(&gateway, &call(name, &json!({}), &json!({}))).await.unwrap();
         assert!(matches!(reply, McpResponse::Call(_)), "{name}: {reply:?}");
     }
     let large = json!({"text": "x".repeat(10_000)});
-    let reply = handle(&gateway, &call("plain", large.clone(), json!({}))).await.unwrap();
+    let reply = handle(&gateway, &call("plain", &large, &json!({}))).await.unwrap();
     let McpResponse::Call(mut reply) = reply else { panic!("{reply:?}") };
     let reply = reply.reply().await.unwrap().message.into_slices().concat();
     let reply: Value = serde_json::from_slice(&reply).unwrap();
@@ -111,7 +112,7 @@ async fn only_functions_that_cannot_wait_are_answered_at_once() {
 async fn wrong_arguments_and_a_panic_are_errors_for_the_agent() {
     let gateway = gateway();
     for (name, expected) in [("plain", "text"), ("panicking", "error id")] {
-        let reply = handle(&gateway, &call(name, json!({}), json!({}))).await.unwrap();
+        let reply = handle(&gateway, &call(name, &json!({}), &json!({}))).await.unwrap();
         let reply = message(reply).unwrap();
         assert_eq!(reply["result"]["isError"], true, "{reply}");
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
@@ -123,9 +124,9 @@ async fn wrong_arguments_and_a_panic_are_errors_for_the_agent() {
 async fn a_request_that_is_refused_does_not_run() {
     let gateway = gateway();
     let level = json!({"io.modelcontextprotocol/logLevel": "loud"});
-    let refused = handle(&gateway, &call("counted", json!({}), level)).await.unwrap_err();
+    let refused = handle(&gateway, &call("counted", &json!({}), &level)).await.unwrap_err();
     assert!(refused.contains("log level"), "{refused}");
-    let mut state = call("counted", json!({}), json!({}));
+    let mut state = call("counted", &json!({}), &json!({}));
     state["params"]["requestState"] = "made up".into();
     let refused = handle(&gateway, &state).await.unwrap_err();
     assert!(refused.contains("requestState"), "{refused}");
