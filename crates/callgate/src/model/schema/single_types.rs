@@ -236,7 +236,11 @@ fn is_within(member: &Value, types: &[String]) -> bool {
     match member.get("type") {
         Some(Value::String(kind)) => is_listed(kind),
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).all(is_listed),
-        _ => false,
+        // A list of types that has become a union already.
+        _ => UNIONS
+            .iter()
+            .filter_map(|keyword| member.get(*keyword)?.as_array())
+            .any(|inner| !inner.is_empty() && inner.iter().all(|member| is_within(member, types))),
     }
 }
 
@@ -477,6 +481,13 @@ mod tests {
         ] {
             assert_eq!(single_types(&schema), None, "{schema}");
         }
+    }
+
+    #[test]
+    fn members_that_became_unions_are_not_rewritten_again() {
+        let member = json!({"type": ["string", "object"], "unevaluatedProperties": false});
+        let served = rewritten(&json!({"enum": [{}, ""], "anyOf": [member]}));
+        assert_eq!(single_types(&served), None, "{served}");
     }
 
     fn any_value() -> impl Strategy<Value = Value> {
