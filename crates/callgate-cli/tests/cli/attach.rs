@@ -298,7 +298,7 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
         ok(&dir, command);
     }
     let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat()).succeeded();
-    assert!(removed.stderr().contains("note: cannot count the methods that use it"));
+    assert!(removed.stderr().contains("note: failed to count the methods that use `php`"));
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn errors_of_databases_have_hints() {
         let (head, port) = url.rsplit_once(':').unwrap();
         let closed = format!("{head}:1/{}", port.split_once('/').unwrap().1);
         for (url, password, hint) in [
-            (&closed, "s3cret:/@%", "hint: check that it is running"),
+            (&closed, "s3cret:/@%", "hint: check that the database is running"),
             (&url, "hunter2", "hint: check the user, the password"),
             (&absent, "s3cret:/@%", "hint: create the database first"),
         ] {

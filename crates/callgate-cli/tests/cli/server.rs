@@ -25,12 +25,12 @@ fn a_port_that_is_taken_is_an_error() {
     assert_eq!(code, 1);
     assert_eq!(server.tools(&server.token("reader")).len(), 5, "its tokens stay good");
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
-    assert!(talk.contains("hint: another program listens there"), "{talk}");
+    assert!(talk.contains("hint: another program listens on this address"), "{talk}");
     let service = FakeService::service(|method, _| {
         (method == "system.listMethods").then(|| json!(["item.get"]))
     });
     let (_, talk) = dir.run(&["try", &service.url("/"), "--listen", address]).failure();
-    assert!(talk.contains("hint: another program listens there"), "{talk}");
+    assert!(talk.contains("hint: another program listens on this address"), "{talk}");
     // An address that is reserved for documentation, which no machine has.
     let (_, talk) = dir.run(&["serve", "--require-auth", "--listen", "192.0.2.1:0"]).failure();
     assert!(talk.contains("hint: this machine does not have the address"), "{talk}");

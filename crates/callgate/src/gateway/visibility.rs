@@ -108,7 +108,7 @@ impl Visibility {
         let is_listed =
             |visible: Arc<VisibleMethods>| matches!(visible.of(upstream), Some(Some(_)));
         Err(if self.visible(caller).is_some_and(is_listed) {
-            format!("denied: the service `{upstream}` does not list it for `{name}`")
+            format!("denied: the service `{upstream}` does not list the method for `{name}`")
         } else {
             format!("denied: no list of methods from `{upstream}` for `{name}`")
         })

@@ -142,7 +142,7 @@ const NOTES: &[&str] = &[
     "SELECT value FROM callgate_revisions ORDER BY name",
 ];
 
-/// Queries of the schema: columns, types, nullability, defaults, indexes, constraints, triggers.
+/// Queries of the schema: columns, types, whether null is allowed, defaults, indexes, constraints, triggers.
 fn schema(dialect: Dialect) -> &'static [&'static str] {
     match dialect {
         Dialect::Sqlite => {
