@@ -186,7 +186,7 @@ impl Describer {
     fn note(&self, what: &str) -> Option<String> {
         (self.refused > 0).then(|| {
             format!(
-                "note: {} of {} was refused: {}; new methods are imported without their {what}, and existing methods keep theirs",
+                "note: the service refused `{}` for {}: {}. Those that are new are imported without {what}; those that were imported before keep their {what}",
                 self.method,
                 counted(self.refused, "method"),
                 self.refusal

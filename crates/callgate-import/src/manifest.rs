@@ -21,8 +21,8 @@ pub(crate) struct Manifest {
     /// URL of the schema of this format, for editors.
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
     pub(crate) schema: Option<String>,
-    /// Identifies this manifest among others of the same upstreams. An import hides methods that an
-    /// earlier version of the manifest had.
+    /// Identifies this manifest among others of the same upstreams. An import hides the methods that
+    /// came from an earlier manifest of this name and are no longer in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// Upstream of methods that name none.

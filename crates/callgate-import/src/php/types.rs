@@ -1,4 +1,4 @@
-//! Types in signatures and doc comments, with full names of classes.
+//! Types in signatures and doc comments, with full names of classes. `callgate::model::Types` converts them to JSON Schema.
 
 use callgate::model::{Literal, TypeError, TypeExpr};
 use serde_json::Value;

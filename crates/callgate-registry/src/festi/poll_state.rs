@@ -137,8 +137,8 @@ impl PollState {
         self.seen().failure = failure;
     }
 
-    /// Returns how long the poll of permissions and tokens is overdue. Counts from the start of the last successful
-    /// poll.
+    /// Returns how long the poll of permissions and tokens is overdue: the time since the last successful poll
+    /// started, minus the poll interval. Returns zero if the poll is not due yet.
     pub(super) fn age(&self) -> Duration {
         let last = self.seen().looked_at_access.unwrap_or(self.begun);
         last.elapsed().saturating_sub(self.every.access)

@@ -1,13 +1,14 @@
-//! JSON Schema 2020-12 for a [`TypeExpr`] and for a method's arguments.
+//! JSON Schema 2020-12 of types and of a method's arguments.
 //!
-//! Each type has a schema for clients and one for the check, see [`Purpose`]. [`normalise`] converts
-//! foreign schemas to the same form.
+//! Each type has a schema for clients and one for the check, see [`Purpose`]. [`of_type_expr`] converts types in PHP's
+//! notation, and [`normalise`] converts foreign schemas to the same form.
 
 pub(crate) mod cache;
 pub(crate) mod inline;
 pub(crate) mod normalise;
 #[cfg(feature = "macros")]
 pub(crate) mod of_rust;
+mod of_type_expr;
 pub(crate) mod single_types;
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,8 @@ pub(crate) mod walk;
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-
 use crate::model::method::{Param, ValueType};
-use crate::model::type_expr::{Literal, TypeExpr};
-use crate::model::types::{Resolved, TypeDefinition, Types};
+use crate::model::type_expr::TypeExpr;
 
 /// What a schema is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,36 +43,6 @@ pub(crate) const UNCHECKED: &str = "x-callgate-unchecked";
 /// Advertised name and parameter.
 pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
 
-impl Types {
-    /// Returns the JSON Schema of `ty`. Classes are looked up in these definitions.
-    ///
-    /// ```
-    /// use callgate::model::{TypeExpr, Types};
-    ///
-    /// let ty: TypeExpr = "?int[]".parse()?;
-    /// let schema = Types::default().schema_of(&ty).to_string();
-    /// assert_eq!(schema, r#"{"type":["array","null"],"items":{"type":"integer"}}"#);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn schema_of(&self, ty: &TypeExpr) -> Value {
-        let writer = Writer { types: self, purpose: Purpose::Advertise };
-        writer.with_definitions(writer.schema(ty), [ty])
-    }
-
-    /// Returns the schema of a method's arguments.
-    pub(crate) fn input_schema(&self, params: &[NamedParam<'_>], purpose: Purpose) -> Value {
-        let writer = Writer { types: self, purpose };
-        let properties = params
-            .iter()
-            .map(|(name, param)| (&**name, writer.property(name, param), param.is_required()));
-        let mut schema = object_of(properties);
-        if params.is_empty() {
-            put(&mut schema, "additionalProperties", false.into());
-        }
-        writer.with_definitions(schema, types_of(params))
-    }
-}
-
 /// Returns the types of parameters that have no schema.
 pub(crate) fn types_of<'a>(
     params: &'a [NamedParam<'_>],
@@ -83,270 +51,4 @@ pub(crate) fn types_of<'a>(
         ValueType::Type(ty) => Some(ty),
         ValueType::Schema(_) => None,
     })
-}
-
-/// Converts types to schemas.
-#[derive(Clone, Copy)]
-struct Writer<'a> {
-    types: &'a Types,
-    purpose: Purpose,
-}
-
-impl Writer<'_> {
-    fn schema(self, ty: &TypeExpr) -> Value {
-        match ty {
-            TypeExpr::Int { min, max } => {
-                let mut schema = of_type("integer");
-                for (keyword, bound) in [("minimum", min), ("maximum", max)] {
-                    if let Some(bound) = *bound {
-                        put(&mut schema, keyword, bound.into());
-                    }
-                }
-                schema
-            }
-            TypeExpr::Float => of_type("number"),
-            TypeExpr::String => of_type("string"),
-            TypeExpr::Bool => of_type("boolean"),
-            TypeExpr::Null => of_type("null"),
-            TypeExpr::Mixed => json!({
-                "type": ["string", "number", "boolean", "object", "array", "null"],
-                "items": {},
-            }),
-            TypeExpr::Array if self.purpose == Purpose::Check => {
-                json!({"type": ["object", "array"]})
-            }
-            TypeExpr::Object | TypeExpr::Array => of_type("object"),
-            TypeExpr::Literal(literal) => choices(&[literal]),
-            TypeExpr::List(item) => with(of_type("array"), "items", self.schema(item)),
-            TypeExpr::Map(value) => {
-                with(of_type("object"), "additionalProperties", self.schema(value))
-            }
-            TypeExpr::Tuple(members) => {
-                let mut schema = of_type("array");
-                let schemas = members.iter().map(|member| self.schema(member)).collect();
-                put(&mut schema, "prefixItems", schemas);
-                put(&mut schema, "items", json!({}));
-                put(&mut schema, "minItems", members.len().into());
-                with(schema, "maxItems", members.len().into())
-            }
-            TypeExpr::Shape(fields) => object_of(
-                fields.iter().map(|field| (&*field.name, self.schema(&field.ty), !field.optional)),
-            ),
-            TypeExpr::Class(name) => match self.types.resolve(name) {
-                Resolved::Inline(definition) => self.definition(definition),
-                Resolved::Reference(key) => json!({"$ref": format!("#/$defs/{key}")}),
-                Resolved::Undefined => of_type("object"),
-            },
-            TypeExpr::Nullable(inner) => self.nullable(inner),
-            TypeExpr::Union(members) => self.union(members),
-        }
-    }
-
-    fn nullable(self, ty: &TypeExpr) -> Value {
-        let mut schema = self.schema(ty);
-        let has_own_form = match ty {
-            TypeExpr::Class(name) => matches!(
-                self.types.resolve(name),
-                Resolved::Reference(_) | Resolved::Inline(TypeDefinition::Schema(_))
-            ),
-            _ => false,
-        };
-        if has_own_form {
-            return json!({"anyOf": [schema, of_type("null")]});
-        }
-        for keyword in ["oneOf", "anyOf"] {
-            if let Some(Value::Array(members)) = schema.get_mut(keyword) {
-                members.push(of_type("null"));
-                return schema;
-            }
-        }
-        if let Some(Value::Array(values)) = schema.get_mut("enum") {
-            values.push(Value::Null);
-        }
-        match schema.get_mut("type") {
-            Some(Value::Array(types)) => types.push("null".into()),
-            Some(one) => *one = json!([one, "null"]),
-            None => {}
-        }
-        schema
-    }
-
-    /// Writes a union with all its members: as `oneOf`, or as `anyOf` if the members' types overlap.
-    fn union(self, members: &[TypeExpr]) -> Value {
-        let (mut literals, mut others) = (Vec::new(), Vec::new());
-        for member in members {
-            match member {
-                TypeExpr::Literal(literal) => literals.push(literal),
-                other => others.push(other),
-            }
-        }
-        if others.is_empty() {
-            return choices(&literals);
-        }
-        let mut seen = literals.iter().fold(0, |seen, literal| seen | kind(json_type_of(literal)));
-        let mut overlap = false;
-        for other in &others {
-            let kinds = self.kinds(other);
-            overlap |= seen & kinds != 0;
-            seen |= kinds;
-        }
-        let literals = (!literals.is_empty()).then(|| choices(&literals));
-        let others = others.into_iter().map(|other| self.schema(other));
-        let alternatives: Value = literals.into_iter().chain(others).collect();
-        with(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
-    }
-
-    /// Returns the JSON types of a type's values as a bit set.
-    fn kinds(self, ty: &TypeExpr) -> u8 {
-        match ty {
-            TypeExpr::Int { .. } | TypeExpr::Float => kind("number"),
-            TypeExpr::String => kind("string"),
-            TypeExpr::Bool => kind("boolean"),
-            TypeExpr::Null => kind("null"),
-            TypeExpr::Literal(literal) => kind(json_type_of(literal)),
-            TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
-            TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
-            // The check also accepts a list, and the advertised schema must have the same structure as the check schema.
-            TypeExpr::Array => kind("object") | kind("array"),
-            TypeExpr::Class(name) => match self.types.resolve(name) {
-                Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
-                _ => kind("object"),
-            },
-            TypeExpr::Mixed | TypeExpr::Nullable(_) | TypeExpr::Union(_) => u8::MAX,
-        }
-    }
-
-    fn definition(self, definition: &TypeDefinition) -> Value {
-        match definition {
-            TypeDefinition::Schema(schema) => schema.clone(),
-            TypeDefinition::Fields(fields) => object_of(fields.iter().map(|field| {
-                (
-                    &*field.name,
-                    described(self.schema(&field.ty), &field.description),
-                    field.required,
-                )
-            })),
-        }
-    }
-
-    fn property(self, name: &str, param: &Param) -> Value {
-        let schema = match &param.ty {
-            ValueType::Type(ty) => self.schema(ty),
-            ValueType::Schema(schema) => schema.clone(),
-        };
-        let mut schema = described(schema, &param.description);
-        let is_check = self.purpose == Purpose::Check;
-        if let Some(default) = &param.default
-            && (is_check || !is_empty_map(param, default))
-        {
-            put(&mut schema, "default", default.clone());
-        }
-        if is_check && name != param.name {
-            put(&mut schema, WIRE_NAME, param.name.as_str().into());
-        }
-        if is_check && param.variadic {
-            put(&mut schema, REST_PARAM, true.into());
-        }
-        schema
-    }
-
-    /// Adds `$defs` for classes that are not inlined.
-    fn with_definitions<'t>(
-        self,
-        mut schema: Value,
-        types: impl IntoIterator<Item = &'t TypeExpr>,
-    ) -> Value {
-        let definitions = self.types.definitions_for(types);
-        if !definitions.is_empty() {
-            let definitions = definitions.into_iter();
-            let definitions =
-                definitions.map(|(key, definition)| (key, self.definition(definition)));
-            put(&mut schema, "$defs", definitions.collect());
-        }
-        schema
-    }
-}
-
-/// Returns `true` for PHP's `[]` as the default of an `array`. Such a default would contradict the advertised type `object`.
-fn is_empty_map(param: &Param, default: &Value) -> bool {
-    matches!(param.ty, ValueType::Type(TypeExpr::Array))
-        && default.as_array().is_some_and(Vec::is_empty)
-}
-
-fn of_type(name: &str) -> Value {
-    with(Value::Object(Map::new()), "type", name.into())
-}
-
-fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
-    put(&mut schema, keyword, value);
-    schema
-}
-
-fn put(schema: &mut Value, keyword: &str, value: Value) {
-    if let Value::Object(members) = schema {
-        members.insert(keyword.to_owned(), value);
-    }
-}
-
-/// Adds the description as the last keyword, unless it is empty.
-fn described(mut schema: Value, description: &str) -> Value {
-    if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
-        members.shift_remove("description");
-        members.insert("description".to_owned(), description.into());
-    }
-    schema
-}
-
-/// Returns an object schema for `(name, schema, is_required)` properties.
-fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Value {
-    let mut required = Vec::new();
-    let properties: Map<String, Value> = properties
-        .map(|(name, schema, is_required)| {
-            if is_required {
-                required.push(Value::from(name));
-            }
-            (name.to_owned(), schema)
-        })
-        .collect();
-    let schema = with(of_type("object"), "properties", Value::Object(properties));
-    if required.is_empty() { schema } else { with(schema, "required", Value::Array(required)) }
-}
-
-/// Returns the schema of an enumeration.
-fn choices(literals: &[&Literal]) -> Value {
-    let mut types: Vec<Value> = Vec::new();
-    for name in literals.iter().map(|literal| Value::from(json_type_of(literal))) {
-        if !types.contains(&name) {
-            types.push(name);
-        }
-    }
-    let values = literals.iter().map(|literal| match literal {
-        Literal::String(text) => Value::String(text.clone()),
-        Literal::Number(number) => Value::Number(number.clone()),
-        Literal::Bool(value) => Value::Bool(*value),
-    });
-    let values = values.collect();
-    let types = if types.len() == 1 { types.remove(0) } else { Value::Array(types) };
-    with(with(json!({}), "type", types), "enum", values)
-}
-
-fn json_type_of(literal: &Literal) -> &'static str {
-    match literal {
-        Literal::String(_) => "string",
-        Literal::Number(number) if number.is_f64() => "number",
-        Literal::Number(_) => "integer",
-        Literal::Bool(_) => "boolean",
-    }
-}
-
-/// Returns the bit that stands for a JSON type. Integers have the bit of numbers.
-fn kind(name: &str) -> u8 {
-    match name {
-        "string" => 1,
-        "integer" | "number" => 2,
-        "boolean" => 4,
-        "object" => 8,
-        "array" => 16,
-        _ => 32,
-    }
 }

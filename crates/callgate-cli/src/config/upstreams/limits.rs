@@ -104,7 +104,9 @@ impl RowLimits {
     fn hint(&self, refused: &[Reference<'_>]) -> String {
         let lines = self.lines_for(refused);
         match (&self.directory, lines.is_empty()) {
-            (Some(directory), true) => format!("move the file below `{}`", directory.display()),
+            (Some(directory), true) => {
+                format!("move the file into the directory `{}`", directory.display())
+            }
             _ => format!("set in callgate.toml, for every server of this registry:\n{lines}"),
         }
     }

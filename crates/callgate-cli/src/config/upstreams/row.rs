@@ -30,7 +30,9 @@ pub(super) fn table(row: &UpstreamRow, limits: &Arc<RowLimits>) -> anyhow::Resul
     let variable =
         table.external().find_map(|it| it.variable().filter(|it| it.starts_with(RESERVED)));
     if let Some(variable) = variable {
-        let problem = format!("`{variable}` has the prefix of configuration keys");
+        let problem = format!(
+            "the environment variable `{variable}` begins with `{RESERVED}`, which is reserved for configuration keys"
+        );
         return Err(hinted(problem, "choose another name for the variable"));
     }
     table.limited(limits)

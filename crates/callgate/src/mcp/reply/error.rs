@@ -59,13 +59,6 @@ impl McpError {
         Self::new(200, INVALID_REQUEST, BATCH_FULL)
     }
 
-    /// Returns the same error for sessions that have ended, belong to another user, or never existed.
-    pub(crate) fn session_not_found() -> Self {
-        let message =
-            "the session is unknown, has ended or belongs to another user; send `initialize` again";
-        Self::new(404, INVALID_REQUEST, message)
-    }
-
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, INVALID_REQUEST, "this revision allows only POST")
     }
