@@ -248,7 +248,7 @@ impl Questions {
             strict_json::text(id).and_then(|id| self.remove(scope, Key::Question(id.into_owned())));
         let Some(question) = question else { return false };
         question.answer(outcome.map(ToOwned::to_owned).map_err(|error| {
-            let error = serde_json::from_str::<RpcError>(error.get());
+            let error = strict_json::short::<RpcError>(error);
             let reason = error.map_or("no reason given".to_owned(), |error| error.to_string());
             format!("the client did not answer: {reason}")
         }));

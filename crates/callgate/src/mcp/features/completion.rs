@@ -14,6 +14,7 @@ use crate::access::Caller;
 use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext, Resource, Services};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::{Context, Error};
+use crate::wire::strict_json;
 
 /// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;
@@ -157,7 +158,7 @@ fn required<'a, T: Deserialize<'a>>(request: &McpRequest<'a>, name: &str) -> Res
     let Some(raw) = request.params.get(name) else {
         return Err(McpError::invalid_params(format!("`{name}` is missing")));
     };
-    serde_json::from_str(raw.get()).map_err(|error| {
-        McpError::invalid_params(format!("`{name}`: {}", crate::wire::strict_json::problem(&error)))
+    strict_json::short(raw).map_err(|error| {
+        McpError::invalid_params(format!("`{name}`: {}", strict_json::problem(&error)))
     })
 }

@@ -11,7 +11,7 @@ use crate::mcp::{
     InboundKind, Mcp, McpError, McpResponse, RequestContext, ResultWriter, ServerInfo,
 };
 use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
-use crate::wire::{Revision, shortened};
+use crate::wire::{Revision, shortened, strict_json};
 
 /// Key in `_meta` for the name and version of the client.
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
@@ -47,7 +47,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, Mc
     let revision = Revision::from_str(&wanted).unwrap_or(newest).min(newest);
     let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
-        let problem = crate::wire::strict_json::problem(&error);
+        let problem = strict_json::problem(&error);
         McpError::invalid_params(format!("`capabilities` must be an object: {problem}"))
     })?;
     let declared = declared.unwrap_or_default();
@@ -89,7 +89,7 @@ fn log_client(request: &RequestContext<'_>, info: Option<&RawValue>, revision: R
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let info = info.and_then(|info| serde_json::from_str(info.get()).ok());
+    let info = info.and_then(|info| strict_json::short(info).ok());
     let ClientInfo { name, version } = info.unwrap_or_default();
     let user = request.inbound.caller.user.as_ref().map(|user| &*user.name);
     let shown = |text: Option<String>| shortened(text.unwrap_or_default());

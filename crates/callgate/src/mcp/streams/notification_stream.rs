@@ -23,7 +23,7 @@ use crate::mcp::{
     ServerInfo, Session, Task,
 };
 use crate::upstream::Capability;
-use crate::wire::Revision;
+use crate::wire::{Revision, strict_json};
 
 /// A stream of notifications to one client.
 pub struct NotificationStream {
@@ -75,8 +75,8 @@ impl Filter {
         let Some(wanted) = context.request.params.get("notifications") else {
             return Err(McpError::invalid_params("`notifications` is missing"));
         };
-        let mut filter: Self = serde_json::from_str(wanted.get()).map_err(|error| {
-            let problem = crate::wire::strict_json::problem(&error);
+        let mut filter: Self = strict_json::short(wanted).map_err(|error| {
+            let problem = strict_json::problem(&error);
             McpError::invalid_params(format!("`notifications` must be an object: {problem}"))
         })?;
         if mcp.tasks.is_none() {

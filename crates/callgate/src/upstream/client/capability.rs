@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
+use crate::wire::strict_json;
+
 /// A capability of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
@@ -92,7 +94,7 @@ impl Capabilities {
         if words.get() == "{}" {
             return Ok(Self::default());
         }
-        let declared: Declared = serde_json::from_str(words.get())?;
+        let declared: Declared = strict_json::short(words)?;
         let elicitation = declared.elicitation.as_ref();
         let offered = [
             (Capability::Sampling, declared.sampling.is_some()),

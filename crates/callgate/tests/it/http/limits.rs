@@ -246,6 +246,36 @@ async fn a_body_with_many_members_is_refused() {
     assert_eq!(reply.error_code(), (400, "invalid_json".to_owned()));
 }
 
+#[tokio::test]
+async fn capabilities_and_wanted_notifications_have_a_maximum_length() {
+    let app = App::new();
+    let long = |length| json!({"elicitation": "a".repeat(length), "toolsListChanged": 1});
+    let modern = |capabilities: Value, notifications: Value| {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": capabilities});
+        ("subscriptions/listen", json!({"_meta": meta, "notifications": notifications}))
+    };
+    let legacy = |capabilities: Value| {
+        ("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": capabilities}))
+    };
+    for ((method, params), is_long) in [
+        (legacy(long(70_000)), true),
+        (legacy(long(60_000)), false),
+        (modern(long(70_000), json!({})), true),
+        (modern(json!({}), long(70_000)), true),
+        (modern(json!({}), long(60_000)), false),
+    ] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut request = request("POST", "", "/mcp").header("mcp-method", method);
+        if method != "initialize" {
+            request = request.header("mcp-protocol-version", "2026-07-28");
+        }
+        let reply = app.send(request.body(Body::from(body.to_string())).unwrap()).await;
+        assert_eq!(reply.json()["error"]["code"], -32602, "{}", reply.text);
+        assert_eq!(reply.text.contains("longer than 65536 bytes"), is_long, "{}", reply.text);
+    }
+}
+
 /// Returns requests with a long text in every place where an error repeats it.
 fn with_long_text() -> Vec<(&'static str, String)> {
     let long = "\"".repeat(200_000);
