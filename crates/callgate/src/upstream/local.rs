@@ -154,7 +154,8 @@ enum Function {
 }
 
 impl Function {
-    /// Wraps a function in one boxed future. Parses large arguments on a blocking thread. Converts a panic to a failed
+    /// Wraps a function in one boxed future. If its arguments are large, they are parsed on a blocking thread, and the
+    /// function runs there until it first waits: most functions then have dropped them. Converts a panic to a failed
     /// call.
     fn later<F, Fut>(function: F) -> Self
     where
@@ -176,14 +177,21 @@ impl Function {
                 let (caller, client) = (call.caller.clone(), call.client.clone());
                 let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
                 let result = catch_panic(async move {
-                    let running = if call.params.get().len() > MAX_INLINE {
-                        let params = call.params.to_owned();
-                        let read = tokio::task::spawn_blocking(move || function(context, &params));
-                        read.await.map_err(CallError::failed)?
-                    } else {
-                        function(context, call.params)
-                    };
-                    running.await
+                    if call.params.get().len() <= MAX_INLINE {
+                        return function(context, call.params).await;
+                    }
+                    let (params, span) = (call.params.to_owned(), tracing::Span::current());
+                    let begun = tokio::task::spawn_blocking(move || {
+                        if context.is_finished() {
+                            return Ok(Err(CallError::failed("the call was cancelled")));
+                        }
+                        let mut running = Box::pin(catch_panic(function(context, &params)));
+                        span.in_scope(|| running.as_mut().now_or_never()).ok_or(running)
+                    });
+                    match begun.await.map_err(CallError::failed)? {
+                        Ok(result) => result,
+                        Err(running) => running.await,
+                    }
                 })
                 .await;
                 counted.end(&result);
@@ -408,4 +416,57 @@ fn panic_error(panic: &(dyn std::any::Any + Send)) -> CallError {
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
     CallError::failed(format!("the function panicked: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::access::Caller;
+    use crate::model::method::Safety;
+    use crate::upstream::{BudgetReservation, Client};
+
+    #[test]
+    fn a_call_that_is_cancelled_while_it_waits_for_a_thread_does_not_run() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        let has_run = Arc::new(AtomicBool::new(false));
+        let mut local = Local::default();
+        let runs = Arc::clone(&has_run);
+        local.method(Method::new("run".parse().unwrap()), move |_, _: Value| {
+            let runs = Arc::clone(&runs);
+            async move { Ok::<_, Error>(runs.swap(true, Ordering::SeqCst)) }
+        });
+        let params = to_raw_value(&"a".repeat(MAX_INLINE)).unwrap();
+        let call = Call {
+            id: "1",
+            method: "run",
+            remote_name: "run",
+            params: &params,
+            safety: Safety::ReadOnly,
+            caller: &Caller::anonymous(),
+            client: &Client::default(),
+            reservation: &BudgetReservation::default(),
+        };
+        runtime.block_on(async {
+            for is_cancelled in [true, false] {
+                let (unblock, blocked) = mpsc::channel::<()>();
+                tokio::task::spawn_blocking(move || blocked.recv());
+                let mut running = local.call(call);
+                assert!(running.as_mut().now_or_never().is_none());
+                if is_cancelled {
+                    drop(running);
+                    drop(unblock);
+                    // The only thread runs tasks in their order.
+                    tokio::task::spawn_blocking(|| ()).await.unwrap();
+                } else {
+                    drop(unblock);
+                    running.await.unwrap();
+                }
+                assert_ne!(has_run.load(Ordering::SeqCst), is_cancelled);
+            }
+        });
+    }
 }

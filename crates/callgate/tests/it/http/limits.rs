@@ -2,8 +2,10 @@
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
+use std::thread::ThreadId;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -220,6 +222,43 @@ async fn large_arguments_and_results_are_checked_on_other_threads() {
     let rpc = |id| json!({"jsonrpc": "2.0", "id": id, "method": "open.echo", "params": {"value": vec![1; 2000]}});
     let batch: Value = (0..100).map(rpc).collect();
     assert!(turns(&app, "/jsonrpc", batch).await > 0, "each is small, and all are not");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn large_arguments_are_dropped_on_other_threads() {
+    static DROPPED_BY: Mutex<Option<ThreadId>> = Mutex::new(None);
+    #[derive(serde::Deserialize)]
+    struct Text {
+        value: String,
+    }
+    impl Drop for Text {
+        fn drop(&mut self) {
+            *DROPPED_BY.lock().unwrap() = Some(std::thread::current().id());
+        }
+    }
+    let mut local = application();
+    let text = |name| method(name).param(param("value", "string"));
+    local.method(text("length"), async |_, text: Text| Ok::<_, Error>(text.value.len()));
+    local.method(text("wait"), async |_, text: Text| {
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        Ok::<_, Error>(text.value.len())
+    });
+    local.method(text("panic"), async |_, text: Text| -> Result<u8, Error> {
+        panic!("{}", text.value.len())
+    });
+    let app = App::with(local, HttpOptions::default());
+    for (length, is_large) in [(100, false), (10_000, true)] {
+        let call = |name| {
+            let body = json!({"name": name, "arguments": {"value": "a".repeat(length)}});
+            app.post("", "/mcp/tools/invoke", body.to_string())
+        };
+        assert_eq!(call("length").await.json(), json!({"result": length}));
+        let here = std::thread::current().id();
+        assert_eq!(DROPPED_BY.lock().unwrap().take().unwrap() != here, is_large);
+        assert_eq!(call("wait").await.json(), json!({"result": length}));
+        assert_eq!(call("panic").await.status, 500);
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
