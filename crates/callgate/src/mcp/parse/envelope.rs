@@ -15,6 +15,8 @@ use crate::wire::strict_json::{self, text};
 
 /// Maximum number of members of `params` and of `_meta`.
 const MAX_MEMBERS: usize = 64;
+/// Maximum length of `params` that are read again to report an error, in bytes.
+const MAX_READ_AGAIN: usize = 64 * 1024;
 /// Maximum length of a number that is used as an id. JSON parsers differ in how they read longer numbers.
 const MAX_DIGITS: usize = 20;
 
@@ -22,9 +24,9 @@ const MAX_DIGITS: usize = 20;
 pub(crate) fn read_message(body: &str) -> Result<Message<'_>, McpError> {
     match Envelope::<Params<'_>>::read(body) {
         Ok(envelope) => message(envelope, |params| params.unwrap_or_default().checked()),
-        Err(_) => message(
+        Err(error) => message(
             Envelope::<&RawValue>::parse(body).map_err(|error| invalid(&error))?,
-            Params::parse,
+            |params| Params::parse(params, &error),
         ),
     }
 }
@@ -95,7 +97,13 @@ impl<'de> Deserialize<'de> for Params<'de> {
 }
 
 impl<'a> Params<'a> {
-    fn parse(raw: Option<&'a RawValue>) -> Result<Self, McpError> {
+    /// Reads `params` again after `error`, to find the object with the error. Long `params` are not read again, because
+    /// this would take up to 5 ms for each of the objects.
+    fn parse(raw: Option<&'a RawValue>, error: &serde_json::Error) -> Result<Self, McpError> {
+        if raw.is_some_and(|raw| raw.get().len() > MAX_READ_AGAIN && raw.get().starts_with('{')) {
+            let problem = format!("`params`: {}", strict_json::problem(error));
+            return Err(McpError::bad_request(INVALID_PARAMS, problem));
+        }
         if raw.is_some_and(|raw| !raw.get().starts_with(['{', '[', 'n'])) {
             return Err(invalid(&EnvelopeError::invalid("`params` must be an object")));
         }
@@ -240,5 +248,17 @@ mod tests {
         ] {
             assert_eq!(problem(params), format!("`{name}` must be an object: {}", twice(key)));
         }
+    }
+
+    #[test]
+    fn long_params_with_an_error_are_not_read_again() {
+        let long = "a".repeat(70_000);
+        let meta = format!(r#"{{"x":"{long}","_meta":{{"b":1,"b":2}}}}"#);
+        assert_eq!(problem(&meta), "`params`: the key `b` is duplicated");
+        let wrong = format!(r#"{{"x":"{long}","_meta":1}}"#);
+        assert_eq!(problem(&wrong), "`params`: invalid type: integer `1`, expected an object");
+        let text = problem(&format!("\"{long}\""));
+        assert_eq!(text, "not a JSON-RPC 2.0 request: `params` must be an object");
+        assert_eq!(problem(&format!("[\"{long}\"]")), "`params` must be an object");
     }
 }
