@@ -39,13 +39,13 @@ impl Types {
 
 /// Converts types to schemas.
 #[derive(Clone, Copy)]
-struct Writer<'a> {
-    types: &'a Types,
-    purpose: Purpose,
+pub(super) struct Writer<'a> {
+    pub(super) types: &'a Types,
+    pub(super) purpose: Purpose,
 }
 
 impl Writer<'_> {
-    fn schema(self, ty: &TypeExpr) -> Value {
+    pub(super) fn schema(self, ty: &TypeExpr) -> Value {
         match ty {
             TypeExpr::Int { min, max } => {
                 let mut schema = of_type("integer");

@@ -1,11 +1,12 @@
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::of_type_expr::Writer;
 use super::*;
 use crate::model::method::{DefinitionError, Method};
 use crate::model::tool;
 use crate::model::type_expr::ClassName;
-use crate::model::types::{MAX_INLINE_BYTES, TypeField};
+use crate::model::types::{MAX_INLINE_BYTES, TypeDefinition, TypeField, Types};
 
 fn schema_of(text: &str, types: &Types) -> Value {
     let ty: TypeExpr = text.parse().unwrap();
