@@ -85,6 +85,19 @@ pub fn replies(body: &str) {
     }
 }
 
+/// Parses the head of a service's response. Checks that the head ends at the same place without the bytes after it, and
+/// that it is not complete before.
+#[cfg(feature = "forward")]
+pub fn http_response(bytes: &[u8]) {
+    use crate::http_client::http1::head_size;
+
+    let Some(size) = head_size(bytes) else { return };
+    for end in 0..=size {
+        let expected = (end == size).then_some(size);
+        assert_eq!(bytes.get(..end).and_then(head_size), expected, "{end} of {size} bytes");
+    }
+}
+
 /// Parses a type. Checks that printing it and parsing the text returns the same type.
 pub fn type_notation(text: &str) {
     if let Ok(ty) = text.parse::<TypeExpr>() {
@@ -287,6 +300,14 @@ mod tests {
             for bytes in corpus(name) {
                 target(&String::from_utf8_lossy(&bytes));
             }
+        }
+    }
+
+    #[cfg(feature = "forward")]
+    #[test]
+    fn the_corpus_of_responses_has_no_findings() {
+        for bytes in corpus("http_response") {
+            http_response(&bytes);
         }
     }
 

@@ -14,6 +14,9 @@ use crate::usage::Used;
 
 /// Duration of the warm-up of a turn.
 const WARM_UP: Duration = Duration::from_millis(20);
+/// Duration and number of connections of the first use of a server.
+const FIRST_WARM_UP: Duration = Duration::from_millis(500);
+const WARM_UP_CONNECTIONS: usize = 128;
 /// Step between the requests whose whole replies are checked.
 const CHECKED: usize = 37;
 
@@ -77,6 +80,15 @@ impl<'s> Contender<'s> {
         full(&mut client, &self.requests, warm_up, self.is_separate)
             .with_context(|| self.candidate.to_string())?;
         Ok(client)
+    }
+
+    /// Uses the server with many connections, so that it looks up all tokens: with one connection, each lookup of a new
+    /// token would wait for the one before.
+    pub(crate) fn warm_up(&self) -> anyhow::Result<()> {
+        let mut client = Client::connect(self.server.address(), WARM_UP_CONNECTIONS)?;
+        full(&mut client, &self.requests, FIRST_WARM_UP, self.is_separate)
+            .with_context(|| self.candidate.to_string())?;
+        Ok(())
     }
 
     /// Runs one round of full load.

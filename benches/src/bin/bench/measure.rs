@@ -21,8 +21,6 @@ use crate::results::{CaseResults, Latencies, Load, Results, ServerResults};
 use crate::statistics::Spread;
 use crate::{nginx, peers, progress, usage};
 
-/// Duration of the warm-up of each server before each case.
-pub(crate) const WARM_UP: Duration = Duration::from_millis(300);
 /// Address of the service if none is called.
 pub(crate) const NO_SERVICE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
@@ -165,7 +163,7 @@ impl<'p> Stage<'p> {
             let mut contender =
                 Contender::new(candidate, server, service, connections, is_separate);
             let reply = contender.prepare(case);
-            let reply = reply.and_then(|reply| contender.connect(WARM_UP).map(|_| reply));
+            let reply = reply.and_then(|reply| contender.warm_up().map(|()| reply));
             let reply = match reply {
                 Err(error) if candidate.is_peer() => {
                     failures

@@ -14,7 +14,7 @@ use callgate_bench::packages::{beside, run as output};
 use crate::client::Prepared;
 use crate::contender::Contender;
 use crate::machine::Machine;
-use crate::measure::{NO_SERVICE, Plan, WARM_UP, start_up};
+use crate::measure::{NO_SERVICE, Plan, start_up};
 use crate::process::Server;
 use crate::progress;
 use crate::registry::{Registry, Size, USUAL};
@@ -124,8 +124,7 @@ fn cost(
     for (server, size) in servers.iter().zip(SIZES) {
         let requests = spread_requests(case, server.address(), size.tokens);
         let contender = contender(server, requests);
-        // The server looks the tokens up.
-        contender.connect(WARM_UP)?;
+        contender.warm_up()?;
         contenders.push(contender);
     }
     let last = servers.last().context("no servers")?;

@@ -115,6 +115,14 @@ pub(crate) fn request_head(method: &Method, uri: &Uri, headers: &HeaderMap) -> V
     head
 }
 
+/// Returns the size of the head of a response at the beginning of `bytes`, or `None` if it is incomplete or invalid.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn head_size(bytes: &[u8]) -> Option<usize> {
+    let (size, head) = ResponseHead::parse(bytes).ok().flatten()?;
+    let _ = head.headers.map();
+    Some(size)
+}
+
 impl Connection {
     fn new(socket: Socket) -> Self {
         Self { socket, buffer: BytesMut::new() }
