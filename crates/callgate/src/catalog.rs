@@ -16,13 +16,13 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use jsonschema::Validator;
 
 use crate::access::VisibleMethods;
 use crate::access::{Grants, Mask, Requirement, Section};
 use crate::model::arguments::{CompiledInput, ParamStyle};
 use crate::model::finding::Finding;
 use crate::model::method::{InvalidMethod, MethodId, Safety};
+use crate::model::output::CompiledOutput;
 use crate::model::schema::cache::CachedSchema;
 use crate::model::tool::{HeaderParam, McpSchemas, OutputKind, ToolFormat, ToolOffsets};
 use crate::model::tool_name::{Prefix, ToolName};
@@ -36,7 +36,7 @@ pub use listing::{Listing, Page};
 /// All tools, sorted by method id, with lookup by id and tool name.
 #[derive(Debug)]
 pub struct Catalog {
-    entries: Vec<Entry>,
+    entries: Vec<Arc<Entry>>,
     by_name: Vec<u32>,
     /// The tools in each [`ToolFormat`].
     arenas: [Arena; ToolFormat::ALL.len()],
@@ -65,7 +65,7 @@ pub struct Entry {
     /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
     pub(crate) input: CachedSchema<CompiledInput>,
-    pub(crate) output_check: CachedSchema<Validator>,
+    pub(crate) output_check: CachedSchema<CompiledOutput>,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) call_safety: Safety,
@@ -135,8 +135,13 @@ impl Catalog {
     }
 
     /// Returns all tools, sorted by id.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter().map(AsRef::as_ref)
+    }
+
+    /// Returns the tool with this index.
+    pub(crate) fn entry(&self, ordinal: u32) -> Option<&Entry> {
+        self.entries.get(ordinal as usize).map(AsRef::as_ref)
     }
 
     /// Returns the methods that are not served.
@@ -162,13 +167,13 @@ impl Catalog {
     }
 
     /// Finds a tool by method id.
-    pub fn by_id(&self, id: &str) -> Option<&Entry> {
+    pub fn by_id(&self, id: &str) -> Option<&Arc<Entry>> {
         let at = self.entries.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok()?;
         self.entries.get(at)
     }
 
     /// Finds a tool by tool name.
-    pub fn by_name(&self, name: &str) -> Option<&Entry> {
+    pub fn by_name(&self, name: &str) -> Option<&Arc<Entry>> {
         let entry = |ordinal: &u32| self.entries.get(*ordinal as usize);
         let at = self
             .by_name
@@ -255,7 +260,7 @@ impl Catalog {
         let key = (granted.number, Arc::clone(visible));
         let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
-                let entry = self.entries.get(*ordinal as usize);
+                let entry = self.entry(*ordinal);
                 entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.remote_name()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();

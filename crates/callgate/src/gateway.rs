@@ -344,7 +344,7 @@ impl Gateway {
         arguments: Option<&RawValue>,
         client: &Client,
     ) -> Result<CallResult, CallError> {
-        let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
+        let entry = &*tool.entry;
         let method = entry.id().as_str();
         let admitted = self.admit(tool, caller, method, arguments)?;
         let id = self.call_ids.next();
@@ -352,9 +352,8 @@ impl Gateway {
             if caller.is_batch_full() {
                 return Err(batch_full());
             }
-            let upstream = tool.upstream(entry);
-            let params = self.params(tool, entry, arguments, caller).await?;
-            let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
+            let params = self.params(tool, arguments, caller).await?;
+            let upstream = tool.upstream.as_ref().ok_or_else(|| not_configured(entry))?;
             let limit = TimeLimit {
                 usual: upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE),
                 of_tool: admitted.bounds.time,
@@ -396,24 +395,22 @@ impl Gateway {
         arguments: Option<&RawValue>,
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
-        let Some(entry) = tool.entry() else { return Ok(()) };
-        let schema = tool.catalog().check_schema(entry);
-        let input = self.inputs.get(&entry.input, &schema).map_err(CallError::failed)?;
-        Ok(input.params(arguments, param_format(&tool, entry)).map(drop)?)
+        let schema = tool.catalog().check_schema(&tool.entry);
+        let input = self.inputs.get(&tool.entry.input, &schema).map_err(CallError::failed)?;
+        Ok(input.params(arguments, param_format(&tool)).map(drop)?)
     }
 
     /// Checks the arguments and converts them to the upstream's parameters.
     async fn params<'a>(
         &self,
         tool: &FoundTool,
-        entry: &Entry,
         arguments: Option<&'a RawValue>,
         caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let (schema, format) = (tool.catalog().check_schema(entry), param_format(tool, entry));
+        let (schema, format) = (tool.catalog().check_schema(&tool.entry), param_format(tool));
         let bytes = arguments.map_or(0, |arguments| arguments.get().len());
         if BlockingChecks::is_inline(caller, bytes, schema.len()) {
-            let input = self.inputs.get(&entry.input, &schema).map_err(CallError::failed)?;
+            let input = self.inputs.get(&tool.entry.input, &schema).map_err(CallError::failed)?;
             return Ok(input.params(arguments, format)?);
         }
         let (inputs, arguments) = (self.inputs.clone(), arguments.map(ToOwned::to_owned));
@@ -426,17 +423,17 @@ impl Gateway {
     }
 }
 
-fn param_format(tool: &FoundTool, entry: &Entry) -> ParamFormat {
-    let upstream = tool.upstream(entry);
+fn param_format(tool: &FoundTool) -> ParamFormat {
+    let upstream = tool.upstream.as_deref();
     let configured = upstream.and_then(Upstream::param_style);
-    let style = ParamStyle::resolve(entry.param_style, configured);
+    let style = ParamStyle::resolve(tool.entry.param_style, configured);
     ParamFormat { style, null_is_absent: upstream.is_some_and(Upstream::null_is_absent) }
 }
 
-fn not_configured(upstream: &str) -> CallError {
+fn not_configured(entry: &Entry) -> CallError {
     let message = "The service behind this tool is not configured. Nothing was run; an administrator has to \
          configure it.";
-    let detail = format!("upstream `{upstream}` is not configured");
+    let detail = format!("upstream `{}` is not configured", entry.upstream());
     CallError::Failed(CallFailure::new(message, detail))
 }
 

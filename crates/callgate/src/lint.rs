@@ -164,7 +164,7 @@ pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
             .as_ref()
             .is_none_or(|listing| listing.ordinals.binary_search(&entry.ordinal).is_ok())
     };
-    for entry in catalog.entries().iter().filter(is_seen) {
+    for entry in catalog.entries().filter(is_seen) {
         let bytes = catalog.arena(ToolFormat::AnyOutput).tool(entry.ordinal);
         sizes.push((entry.id().to_string(), bytes.len()));
         let id = entry.id().as_str();

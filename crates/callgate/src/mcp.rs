@@ -15,17 +15,16 @@ mod test_client;
 
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
+use crate::model::output::CompiledOutput;
 use crate::model::schema::cache::SchemaCache;
 use crate::upstream::{BoxFuture, CallError};
 use crate::wire::jsonrpc::INTERNAL_ERROR;
 use calls::elicitation::Questions;
 use calls::in_flight::Cancellations;
-use features::output::compile_output;
 use features::tasks::Tasks;
 use parse::classify::classify;
 use sessions::unread_pages::UnreadPages;
@@ -79,7 +78,7 @@ pub struct Mcp {
     gateway: Arc<Gateway>,
     sessions: Sessions,
     /// Compiled output schemas.
-    outputs: SchemaCache<Validator>,
+    outputs: SchemaCache<CompiledOutput>,
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
     unread_pages: UnreadPages,
@@ -201,7 +200,7 @@ impl Mcp {
         Self {
             gateway,
             sessions,
-            outputs: SchemaCache::new(compile_output),
+            outputs: SchemaCache::new(CompiledOutput::compile),
             cancellations: Arc::default(),
             questions: Arc::default(),
             unread_pages: UnreadPages::default(),

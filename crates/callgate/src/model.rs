@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod finding;
 pub(crate) mod method;
 pub(crate) mod oauth_scope;
+pub(crate) mod output;
 pub(crate) mod schema;
 pub(crate) mod tool;
 pub(crate) mod tool_name;

@@ -292,7 +292,7 @@ pub fn open_methods(rows: &CatalogRows, configured: Option<OpenMethods>) -> Opti
 
 /// Returns the methods of the registry that every caller may call.
 pub fn open_entries(catalog: &Catalog) -> impl Iterator<Item = &Entry> {
-    let of_rows = catalog.entries().iter().filter(|entry| entry.upstream() != LOCAL);
+    let of_rows = catalog.entries().filter(|entry| entry.upstream() != LOCAL);
     of_rows.filter(|entry| catalog.requirement(entry).is_open())
 }
 
@@ -423,7 +423,7 @@ pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     let mut catalog = builder.finish();
     match catalog.take_quarantined().pop() {
         Some(quarantined) => Err(quarantined.reason),
-        None => Ok(catalog.entries().iter().flat_map(|entry| entry.findings().to_vec()).collect()),
+        None => Ok(catalog.entries().flat_map(|entry| entry.findings().to_vec()).collect()),
     }
 }
 

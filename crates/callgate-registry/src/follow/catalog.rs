@@ -168,11 +168,11 @@ fn problems(catalog: &Catalog) -> BTreeSet<String> {
         .quarantined()
         .iter()
         .map(|one| format!("`{}` is quarantined: {}", one.id, one.reason));
-    let closed = catalog.entries().iter().flat_map(|entry| {
+    let closed = catalog.entries().flat_map(|entry| {
         let closing = entry.findings().iter().filter(|finding| finding.closes());
         closing.map(move |finding| format!("`{}`: {finding}", entry.id()))
     });
-    let findings = catalog.entries().iter().flat_map(Entry::findings);
+    let findings = catalog.entries().flat_map(Entry::findings);
     let unconfigured = findings.filter_map(|finding| match finding {
         Finding::UnknownUpstream(name) => Some(format!(
             "upstream `{name}` is not configured, so every call of its tools fails; add it to the \

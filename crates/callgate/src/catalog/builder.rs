@@ -66,7 +66,7 @@ impl CatalogBuilder {
         else {
             return false;
         };
-        let (entry, tool) = (entry.clone(), previous.tool(entry));
+        let (entry, tool) = (Entry::clone(entry), previous.tool(entry));
         let requirement = match self.requirement_indices.get(&entry.requirement) {
             Some(known) => *known,
             None => {
@@ -145,8 +145,9 @@ impl CatalogBuilder {
             .flat_map(Requirement::sections)
             .map(|(section, _)| section)
             .collect();
-        let entries: Vec<Entry> = self.entries.into_iter().map(|(entry, _)| entry).collect();
-        let mut by_name: Vec<(u32, &Entry)> = (0..).zip(&entries).collect();
+        let entries: Vec<Arc<Entry>> =
+            self.entries.into_iter().map(|(entry, _)| Arc::new(entry)).collect();
+        let mut by_name: Vec<(u32, &Arc<Entry>)> = (0..).zip(&entries).collect();
         by_name.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
         Catalog {
             by_name: by_name.into_iter().map(|(ordinal, _)| ordinal).collect(),

@@ -65,9 +65,8 @@ impl Listing {
 
     /// Returns the offset of the first tool after this method id. The method itself need not exist.
     pub(crate) fn position_after(&self, catalog: &Catalog, id: &str) -> usize {
-        let is_before = |ordinal: &u32| {
-            catalog.entries().get(*ordinal as usize).is_some_and(|entry| entry.id.as_str() <= id)
-        };
+        let is_before =
+            |ordinal: &u32| catalog.entry(*ordinal).is_some_and(|entry| entry.id.as_str() <= id);
         self.ordinals.partition_point(is_before)
     }
 

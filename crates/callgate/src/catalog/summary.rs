@@ -13,7 +13,7 @@ const MAX_CHARACTERS: usize = 380;
 
 /// Describes the tools of a listing: their number, the first words of their ids and their sections.
 pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
-    let entries = || listing.ordinals.iter().filter_map(|it| catalog.entries.get(*it as usize));
+    let entries = || listing.ordinals.iter().filter_map(|it| catalog.entry(*it));
     let count = entries().count();
     if count == 0 {
         return "no tools for this caller at the moment.".to_owned();

@@ -215,7 +215,7 @@ fn ids_that_are_none_and_schemas_that_do_not_compile_are_refused() {
 #[test]
 fn methods_are_sorted_and_found_by_id_and_name() {
     let catalog = build(["b.x", "a", "c"].map(method));
-    let ids: Vec<&str> = catalog.entries().iter().map(|entry| entry.id.as_str()).collect();
+    let ids: Vec<&str> = catalog.entries().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["a", "b.x", "c"]);
     assert_eq!(catalog.by_name("b_x").unwrap().id().as_str(), "b.x");
     // Each endpoint has its own format.
@@ -236,7 +236,7 @@ fn a_name_that_tells_of_another_method_is_a_finding() {
         let mut builder = CatalogBuilder::new(Prefix::default(), previous.clone());
         assert!(builder.reuse("user.get", 0, name));
         let catalog = builder.finish();
-        let entry = &catalog.entries()[0];
+        let entry = catalog.entries().next().unwrap();
         assert_eq!(entry.findings().contains(&Finding::NameCollision), is_found);
     }
 }
@@ -313,7 +313,6 @@ proptest! {
         let listed: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         let allowed: BTreeSet<&str> = catalog
             .entries()
-            .iter()
             .filter(|entry| catalog.requirement(entry).allows(&grants))
             .map(|entry| entry.id.as_str())
             .collect();

@@ -39,9 +39,8 @@ impl AsCaller<'_> {
     /// Returns the ids of the methods that the caller may call, sorted.
     pub fn methods(&self) -> Vec<String> {
         let snapshot = self.gateway.snapshot.load_full();
-        let (listing, all) =
-            (Gateway::listing(&snapshot, &self.caller), snapshot.catalog.entries());
-        let entries = listing.ordinals.iter().filter_map(|at| all.get(*at as usize));
+        let listing = Gateway::listing(&snapshot, &self.caller);
+        let entries = listing.ordinals.iter().filter_map(|at| snapshot.catalog.entry(*at));
         entries.map(|entry| entry.id().to_string()).collect()
     }
 

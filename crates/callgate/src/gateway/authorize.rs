@@ -33,8 +33,8 @@ impl Gateway {
         if read_only && entry.call_safety() != Safety::ReadOnly {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
-        let ordinal = entry.ordinal;
-        Ok(FoundTool { snapshot, ordinal })
+        let entry = Arc::clone(entry);
+        Ok(FoundTool::new(snapshot, entry))
     }
 
     fn login_required(&self, tool: ToolRef<'_>) -> CallError {
@@ -54,7 +54,7 @@ impl Gateway {
         snapshot: &'a Arc<Snapshot>,
         caller: &Caller,
         tool: ToolRef<'_>,
-    ) -> Result<&'a Entry, NotFound> {
+    ) -> Result<&'a Arc<Entry>, NotFound> {
         let catalog = &snapshot.catalog;
         let entry = lookup(catalog, tool);
         let is_granted = requirement(catalog, entry).allows(&caller.grants);
@@ -80,7 +80,7 @@ impl Gateway {
     }
 }
 
-fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Entry> {
+fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Arc<Entry>> {
     match tool {
         ToolRef::Id(id) => catalog.by_id(id),
         ToolRef::Name(name) => catalog.by_name(name),
@@ -88,7 +88,7 @@ fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Entry> {
 }
 
 /// Returns the requirement of a tool. The requirement of an unknown tool is one that nobody satisfies.
-fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Entry>) -> &'a Requirement {
+fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Arc<Entry>>) -> &'a Requirement {
     match entry {
         Some(entry) => catalog.requirement(entry),
         None => Catalog::closed(),

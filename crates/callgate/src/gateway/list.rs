@@ -68,7 +68,7 @@ impl Gateway {
         let (catalog, listing) = (&snapshot.catalog, Self::listing(&snapshot, caller));
         let offset = after.map_or(0, |id| listing.position_after(catalog, id));
         let page = listing.page(catalog, format, offset, limit);
-        let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
+        let last = page.next.and(page.last).and_then(|last| catalog.entry(last));
         (page.tools, last.map(|entry| entry.id().clone()))
     }
 

@@ -100,7 +100,7 @@ fn document(
         if number > 0 {
             out.push(b',');
         }
-        let entry = usize::try_from(*ordinal).ok().and_then(|at| catalog.entries().get(at));
+        let entry = catalog.entry(*ordinal);
         write_method(&arena.tool(*ordinal), entry, &mut components, &mut out);
     }
     out.push(b']');

@@ -27,13 +27,20 @@ pub(crate) struct Snapshot {
 }
 
 /// A tool that a caller may use, with the snapshot in which it was found.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct FoundTool {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) ordinal: u32,
+    pub(crate) entry: Arc<Entry>,
+    /// The upstream of the tool, or `None` if it is not configured.
+    pub(super) upstream: Option<Arc<dyn Upstream>>,
 }
 
 impl FoundTool {
+    pub(super) fn new(snapshot: Arc<Snapshot>, entry: Arc<Entry>) -> Self {
+        let upstream = snapshot.upstreams.get(entry.upstream()).cloned();
+        Self { snapshot, entry, upstream }
+    }
+
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.snapshot.catalog
     }
@@ -42,30 +49,19 @@ impl FoundTool {
         &self.snapshot.settings
     }
 
-    /// Returns the tool's entry. It is always `Some`, because the tool was found in this catalog.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
-        self.catalog().entries().get(self.ordinal as usize)
-    }
-
-    pub(super) fn upstream(&self, entry: &Entry) -> Option<&dyn Upstream> {
-        self.snapshot.upstreams.get(entry.upstream()).map(AsRef::as_ref)
-    }
-
     /// Returns `true` if the method may send notifications or questions to its client.
     pub(crate) fn uses_client(&self) -> bool {
-        let upstream = self.entry().and_then(|entry| self.upstream(entry));
-        upstream.is_some_and(Upstream::uses_client)
+        self.upstream.as_ref().is_some_and(|upstream| upstream.uses_client())
     }
 
     /// Returns `true` if the method neither waits nor uses its client.
     pub(crate) fn is_immediate(&self) -> bool {
-        let Some(entry) = self.entry() else { return false };
-        self.upstream(entry).is_some_and(|upstream| upstream.is_immediate(entry.id().as_str()))
+        let method = self.entry.id().as_str();
+        self.upstream.as_ref().is_some_and(|upstream| upstream.is_immediate(method))
     }
 
     /// Returns `true` if the method's results are not checked against its output schema.
     pub(crate) fn trusts_results(&self) -> bool {
-        let upstream = self.entry().and_then(|entry| self.upstream(entry));
-        upstream.is_some_and(Upstream::trusts_results)
+        self.upstream.as_ref().is_some_and(|upstream| upstream.trusts_results())
     }
 }

@@ -3,7 +3,6 @@
 pub(crate) mod handshake;
 pub(crate) mod pagination;
 pub(crate) mod tools;
-pub(crate) mod output;
 pub(crate) mod prompts;
 #[cfg(feature = "macros")]
 pub(crate) mod prompt_function;

@@ -10,6 +10,7 @@ pub(crate) mod normalise;
 pub(crate) mod of_rust;
 mod of_type_expr;
 pub(crate) mod single_types;
+pub(crate) mod text_check;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validator;

@@ -26,7 +26,7 @@ mod stats;
 #[cfg(feature = "macros")]
 pub(crate) mod string_args;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -217,7 +217,7 @@ impl fmt::Debug for MethodFunction {
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
-    functions: HashMap<String, Function>,
+    functions: BTreeMap<String, Function>,
     stats: LocalStats,
 }
 
@@ -371,9 +371,6 @@ impl Upstream for Local {
             Some(Function::Now(function)) => {
                 let function = Arc::clone(function);
                 Box::pin(async move {
-                    if let Some(result) = self.call_now(&call) {
-                        return result;
-                    }
                     let (counted, params) =
                         (CountedCall::begin(&self.stats), call.params.to_owned());
                     let run = tokio::task::spawn_blocking(move || run_now(&*function, &params));

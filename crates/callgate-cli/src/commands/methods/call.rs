@@ -149,7 +149,7 @@ async fn unknown_tool(
             hinted(format!("method `{shown}` is not a tool"), hint)
         });
     }
-    let entries = catalog.entries().iter();
+    let entries = catalog.entries();
     let allowed = entries.filter(|entry| catalog.requirement(entry).allows(&caller.grants));
     let names = allowed.flat_map(|entry| [entry.id().as_str(), entry.name().as_str()]);
     let hint = match nearest(tool, names) {

@@ -148,7 +148,7 @@ fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan) {
         "{place} describes its methods with {}",
         found.description.words().0
     ));
-    let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
+    let shown = catalog.entries().take(MAX_SHOWN).map(|entry| {
         let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();
         let safety = match method {

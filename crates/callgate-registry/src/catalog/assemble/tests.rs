@@ -96,7 +96,12 @@ fn festi_bug_a_section_that_is_named_without_an_action_is_closed_and_not_open() 
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert_eq!(listed(&catalog, &ALL), 0);
     assert!(
-        catalog.entries()[0].findings().contains(&Finding::SectionWithoutAction("content".into()))
+        catalog
+            .entries()
+            .next()
+            .unwrap()
+            .findings()
+            .contains(&Finding::SectionWithoutAction("content".into()))
     );
 }
 
@@ -134,7 +139,14 @@ fn a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
     let rows = CatalogRows { methods: vec![named], ..rows() };
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert_eq!(listed(&catalog, &ALL), 0);
-    assert!(catalog.entries()[0].findings().contains(&Finding::MissingSection("gone".into())));
+    assert!(
+        catalog
+            .entries()
+            .next()
+            .unwrap()
+            .findings()
+            .contains(&Finding::MissingSection("gone".into()))
+    );
 }
 
 #[test]
@@ -153,7 +165,7 @@ fn which_methods_are_tools() {
     };
     let ids = |exposure| {
         let catalog = assemble(&rows, Assembly { exposure, ..assembly(&[]) }).catalog;
-        catalog.entries().iter().map(|entry| entry.id().to_string()).collect::<Vec<_>>()
+        catalog.entries().map(|entry| entry.id().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(ids(Exposure::All), ["silent", "yes"]);
     assert_eq!(ids(Exposure::Marked), ["yes"]);
@@ -165,7 +177,7 @@ fn a_duplicate_id_is_quarantined_and_the_first_row_stays() {
     let rows = CatalogRows { methods: vec![titled("first"), titled("second")], ..rows() };
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert_eq!((catalog.len(), catalog.quarantined().len()), (1, 1));
-    let tool = catalog.tool(&catalog.entries()[0]);
+    let tool = catalog.tool(catalog.entries().next().unwrap());
     assert!(std::str::from_utf8(&tool).unwrap().contains("first"));
 }
 
@@ -177,7 +189,12 @@ fn a_row_without_a_working_upstream_is_listed_with_a_finding() {
     };
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert!(
-        catalog.entries()[0].findings().contains(&Finding::UnknownUpstream("nowhere".to_owned()))
+        catalog
+            .entries()
+            .next()
+            .unwrap()
+            .findings()
+            .contains(&Finding::UnknownUpstream("nowhere".to_owned()))
     );
 }
 
@@ -190,7 +207,7 @@ fn overlay() -> MethodRow {
 }
 
 fn only_tool(catalog: &Catalog) -> serde_json::Value {
-    serde_json::from_slice(&catalog.tool(&catalog.entries()[0])).unwrap()
+    serde_json::from_slice(&catalog.tool(catalog.entries().next().unwrap())).unwrap()
 }
 
 #[test]

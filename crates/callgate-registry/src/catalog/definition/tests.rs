@@ -25,7 +25,7 @@ fn catalog(row: &MethodRow) -> Result<Catalog, DefinitionError> {
 
 fn tool(row: &MethodRow) -> Value {
     let catalog = catalog(row).unwrap_or_else(|error| panic!("{error}"));
-    serde_json::from_slice(&catalog.tool(&catalog.entries()[0])).unwrap()
+    serde_json::from_slice(&catalog.tool(catalog.entries().next().unwrap())).unwrap()
 }
 
 fn schema(params: &str) -> Value {
@@ -177,7 +177,7 @@ fn a_guess_and_the_check_of_arguments_are_marked_in_the_row() {
     let guess = MethodRow { safety: some("guessed_read_only"), ..row() };
     assert_eq!(tool(&guess)["annotations"]["readOnlyHint"], true);
     let catalog_of_guess = catalog(&guess).unwrap();
-    assert_eq!(catalog_of_guess.entries()[0].findings(), [Finding::GuessedSafety]);
+    assert_eq!(catalog_of_guess.entries().next().unwrap().findings(), [Finding::GuessedSafety]);
     let annotations = r#"{"checkArguments": false, "tags": ["a"]}"#;
     let unchecked = MethodRow { annotations: some(annotations), ..row() };
     assert_eq!(

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::output::check_output;
 use super::pagination;
 use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
@@ -18,6 +17,8 @@ use crate::mcp::{
     AnswerMode, CallContext, CallReply, CallTarget, EncodedMessage, Mcp, McpError, McpResponse,
     Negotiated, RequestContext, ResultWriter, write_json,
 };
+use crate::model::method::DefinitionError;
+use crate::model::output::CompiledOutput;
 use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{CallError, CallFailure, CallOutput, Client, MAX_INLINE, ToolContent};
@@ -76,10 +77,8 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
         }
         error => McpError::invalid_params(error.to_string()),
     })?;
-    if let (true, Some(headers), Some(entry)) =
-        (negotiated.revision.is_modern(), inbound.headers, tool.entry())
-    {
-        param_headers::check(&entry.headers, arguments, headers)?;
+    if let (true, Some(headers)) = (negotiated.revision.is_modern(), inbound.headers) {
+        param_headers::check(&tool.entry.headers, arguments, headers)?;
     }
     if is_answered_at_once(context, &tool, arguments) {
         let (caller, id, client) = (inbound.caller, request.id, Client::default());
@@ -231,19 +230,17 @@ impl<'a> ToolCall<'a> {
     /// with a less helpful message. Also fails if the result cannot be checked at the moment.
     async fn structured(&self, result: &str) -> Result<Structured, String> {
         let structured = self.declared_output();
-        let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
-            return Ok(Structured::No);
-        };
-        if self.tool.trusts_results() {
+        if matches!(structured, Structured::No) || self.tool.trusts_results() {
             return Ok(structured);
         }
+        let entry = &self.tool.entry;
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
         let Self { mcp, caller, .. } = *self;
         let checked = if BlockingChecks::is_inline(caller, result.len(), schema.len()) {
-            check_output(mcp.outputs.get(&entry.output_check, &schema), &schema, result)
+            check_output(mcp.outputs.get(&entry.output_check, &schema), result)
         } else {
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
-            let check = move || check_output(outputs.compiled(&schema), &schema, &result);
+            let check = move || check_output(outputs.compiled(&schema), &result);
             let checked = Box::pin(mcp.gateway.checks.run(caller, check)).await;
             checked.map_err(|error| {
                 format!(
@@ -261,8 +258,7 @@ impl<'a> ToolCall<'a> {
 
     /// Returns the output that the tool declares to clients of this revision.
     fn declared_output(&self) -> Structured {
-        let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (ToolFormat::of(self.negotiated.revision), entry.output) {
+        match (ToolFormat::of(self.negotiated.revision), self.tool.entry.output) {
             (
                 ToolFormat::AnyOutput,
                 OutputKind::Object | OutputKind::Wrapped | OutputKind::Unwrappable,
@@ -312,6 +308,14 @@ impl<'a> ToolCall<'a> {
         let texts: Vec<Text<'_>> = texts.into_iter().flatten().collect();
         self.finish(write_error(writer, &texts))
     }
+}
+
+/// Fails with the reason if a result does not match its schema.
+fn check_output(
+    output: Result<Arc<CompiledOutput>, DefinitionError>,
+    result: &str,
+) -> Result<(), String> {
+    output.map_err(|error| error.to_string())?.check(result)
 }
 
 enum Structured {
