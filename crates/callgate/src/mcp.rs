@@ -276,7 +276,7 @@ impl Mcp {
         if !self.gateway.has_visibility() {
             return self.route(inbound, route).await;
         }
-        let caller = &if route.is_about_tools() {
+        let caller = &if route.depends_on_tools() {
             Box::pin(self.gateway.prepare(caller.clone())).await
         } else {
             Box::pin(self.gateway.prepare_at_once(caller.clone())).await

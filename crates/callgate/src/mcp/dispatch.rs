@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::mcp::calls::negotiated;
 use crate::mcp::features::{completion, handshake, prompts, resources, tasks, tools};
 use crate::mcp::parse::classify::Route;
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::{
     Inbound, Mcp, McpError, McpRequest, McpResponse, Negotiated, NotificationStream, RequestContext,
 };
@@ -46,10 +47,9 @@ impl Mcp {
             log_level: log_level.as_ref().ok().copied().flatten(),
             ..Negotiated::modern(inbound, request)?
         };
-        let changes = ["tasks/update", "tasks/cancel", "subscriptions/listen"];
-        if negotiated.read_only && changes.contains(&request.method.as_ref()) {
-            let problem =
-                format!("`{}` is not available with `rawRequest`; use POST", request.method);
+        if negotiated.read_only && request.method.needs_post() {
+            let method = &request.method_name;
+            let problem = format!("`{method}` is not available with `rawRequest`; use POST");
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
         let reply = RequestContext { mcp: self, inbound, request, negotiated }.reply().await?;
@@ -65,33 +65,33 @@ impl RequestContext<'_> {
         if self.inbound.caller.is_batch_full() {
             return Err(McpError::batch_full());
         }
-        match self.request.method.as_ref() {
-            "tools/call" => tools::call(self).await,
-            "tools/list" => tools::list(self),
-            "resources/list" => resources::list(self),
-            "resources/templates/list" => resources::list_templates(self),
-            "resources/read" => resources::read(self),
-            "prompts/list" => prompts::list(self),
-            "prompts/get" => prompts::get(self),
-            "completion/complete" => completion::complete(self),
-            "server/discover" if is_modern => Ok(handshake::discover(self)),
-            "subscriptions/listen" if is_modern => {
+        match self.request.method {
+            McpMethod::ToolsCall => tools::call(self).await,
+            McpMethod::ToolsList => tools::list(self),
+            McpMethod::ResourcesList => resources::list(self),
+            McpMethod::ResourceTemplatesList => resources::list_templates(self),
+            McpMethod::ResourcesRead => resources::read(self),
+            McpMethod::PromptsList => prompts::list(self),
+            McpMethod::PromptsGet => prompts::get(self),
+            McpMethod::Complete => completion::complete(self),
+            McpMethod::Discover if is_modern => Ok(handshake::discover(self)),
+            McpMethod::Listen if is_modern => {
                 Ok(McpResponse::Notifications(Box::new(NotificationStream::modern(self)?)))
             }
-            "tasks/get" | "tasks/update" | "tasks/cancel"
+            McpMethod::TasksGet | McpMethod::TasksUpdate | McpMethod::TasksCancel
                 if is_modern && self.mcp.tasks.is_some() =>
             {
                 tasks::handle(self)
             }
-            "initialize" if !is_modern => handshake::initialize(self),
-            "ping" if !is_modern => Ok(self.empty_result()),
-            "logging/setLevel" if !is_modern => Box::pin(self.set_log_level()).await,
-            "resources/subscribe" | "resources/unsubscribe"
+            McpMethod::Initialize if !is_modern => handshake::initialize(self),
+            McpMethod::Ping if !is_modern => Ok(self.empty_result()),
+            McpMethod::SetLogLevel if !is_modern => Box::pin(self.set_log_level()).await,
+            McpMethod::ResourcesSubscribe | McpMethod::ResourcesUnsubscribe
                 if !is_modern && self.mcp.can_subscribe() =>
             {
                 Box::pin(self.subscribe()).await
             }
-            other => Err(McpError::method_not_found(other, is_modern)),
+            _ => Err(McpError::method_not_found(&self.request.method_name, is_modern)),
         }
     }
 }

@@ -2,5 +2,6 @@
 
 pub(crate) mod envelope;
 pub(crate) mod headers;
+pub(crate) mod method;
 pub(crate) mod classify;
 pub(crate) mod param_headers;

@@ -5,6 +5,7 @@ use std::str::FromStr as _;
 
 use super::in_flight::Scope;
 use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
 use crate::upstream::client::Capabilities;
 use crate::wire::{LogLevel, Revision};
@@ -73,7 +74,7 @@ impl Mcp {
     ) -> Result<Negotiated, McpError> {
         let Message::Request(request) = message else { return self.negotiated(inbound, claimed) };
         let is_http = inbound.connection.is_none() && inbound.kind != InboundKind::RawRequest;
-        if is_http && request.method == "initialize" {
+        if is_http && request.method == McpMethod::Initialize {
             return Ok(Negotiated::new(Revision::NEWEST_LEGACY, inbound));
         }
         self.negotiated(inbound, claimed).map_err(|error| error.with_id(request.id))

@@ -9,6 +9,7 @@ use crate::access::Caller;
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::is_id;
 use crate::mcp::parse::headers::LAST_EVENT_ID;
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::sessions::relay;
 use crate::mcp::sessions::session::is_random_id;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
@@ -206,7 +207,7 @@ impl RequestContext<'_> {
     /// `resources/subscribe` and `resources/unsubscribe`
     pub(crate) async fn subscribe(&self) -> Result<McpResponse, McpError> {
         let uri = self.request.params.required_text("uri")?;
-        let subscribes = self.request.method == "resources/subscribe";
+        let subscribes = self.request.method == McpMethod::ResourcesSubscribe;
         let edit = if subscribes { SessionEdit::Subscribe } else { SessionEdit::Unsubscribe };
         let Some(state) = self.change(edit(uri.clone().into_owned())).await? else {
             return Err(McpError::invalid_params("subscriptions need a session"));

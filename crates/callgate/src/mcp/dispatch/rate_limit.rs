@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::access::RateLimited;
 use crate::mcp::features::tools;
 use crate::mcp::parse::classify::{Message, Route};
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::{Inbound, Mcp, McpError, McpResponse, Negotiated, RequestContext};
 
 impl Mcp {
@@ -57,7 +58,7 @@ impl Mcp {
 impl RequestContext<'_> {
     /// Refuses a request. A tool call gets a result that says how long to wait, because agents read results of tools.
     fn refuse(&self, limited: RateLimited) -> Result<McpResponse, McpError> {
-        if self.request.method == "tools/call" {
+        if self.request.method == McpMethod::ToolsCall {
             return Ok(McpResponse::Message(tools::error_result(self, &limited.to_string())));
         }
         Err(McpError::from(limited).with_id(self.request.id))

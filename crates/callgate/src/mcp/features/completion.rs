@@ -104,7 +104,10 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
     }
     let RequestContext { mcp, request, negotiated, .. } = context;
     let Some(completion) = mcp.services.completion.clone() else {
-        return Err(McpError::method_not_found(&request.method, negotiated.revision.is_modern()));
+        return Err(McpError::method_not_found(
+            &request.method_name,
+            negotiated.revision.is_modern(),
+        ));
     };
     let reference: CompletionReference = required(request, "ref")?;
     let Argument { name, value } = required(request, "argument")?;

@@ -26,6 +26,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::{Members, read_message};
 use super::headers::{self, Header, Headers, decode};
+use super::method::McpMethod;
 use crate::mcp::McpError;
 use crate::wire::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
 use crate::wire::strict_json::text;
@@ -71,20 +72,13 @@ pub(crate) enum Route<'a> {
 
 impl Route<'_> {
     /// Returns `true` if the response depends on the caller's tools.
-    pub(crate) fn is_about_tools(&self) -> bool {
-        const METHODS: [&str; 6] = [
-            "initialize",
-            "server/discover",
-            "tools/list",
-            "tools/call",
-            "resources/read",
-            "subscriptions/listen",
-        ];
-        let of_message = |message: &Message<'_>| matches!(message, Message::Request(it) if METHODS.contains(&it.method.as_ref()));
+    pub(crate) fn depends_on_tools(&self) -> bool {
         match self {
-            Self::Modern(request) => METHODS.contains(&request.method.as_ref()),
-            Self::Legacy { message, .. } => of_message(message),
-            Self::Batch { messages, .. } => messages.iter().flatten().any(of_message),
+            Self::Modern(request) => request.method.depends_on_tools(),
+            Self::Legacy { message, .. } => message.depends_on_tools(),
+            Self::Batch { messages, .. } => {
+                messages.iter().flatten().any(Message::depends_on_tools)
+            }
             Self::OpenStream { .. } => true,
             Self::EndSession => false,
         }
@@ -99,13 +93,21 @@ pub(crate) enum Message<'a> {
     Response { id: &'a RawValue, outcome: RpcResult<'a> },
 }
 
+impl Message<'_> {
+    fn depends_on_tools(&self) -> bool {
+        matches!(self, Self::Request(request) if request.method.depends_on_tools())
+    }
+}
+
 pub(crate) type RpcResult<'a> = Result<&'a RawValue, &'a RawValue>;
 
 /// A request with its parsed parameters.
 #[derive(Debug)]
 pub(crate) struct McpRequest<'a> {
     pub(crate) id: &'a RawValue,
-    pub(crate) method: Cow<'a, str>,
+    pub(crate) method: McpMethod,
+    /// Name of the method.
+    pub(crate) method_name: Cow<'a, str>,
     pub(crate) params: Members<'a>,
     pub(crate) meta: Members<'a>,
 }
@@ -143,7 +145,7 @@ pub(crate) fn classify<'a>(
     };
     let has_version = request.meta.get(META_VERSION).is_some();
     let is_whole = has_version && request.meta.get(META_CAPABILITIES).is_some();
-    let is_handshake = request.method == "initialize" && !is_whole;
+    let is_handshake = request.method == McpMethod::Initialize && !is_whole;
     if has_version && !is_handshake {
         let id = request.id;
         return check_modern(request, headers, newest).map_err(|error| error.with_id(id));
@@ -192,7 +194,7 @@ fn check_modern<'a>(
         return Err(unsupported(&version, newest));
     }
     if let Some(headers) = headers {
-        same_header(headers, headers::METHOD, &request.method)?;
+        same_header(headers, headers::METHOD, &request.method_name)?;
         check_name(&request, headers)?;
     }
     Ok(Route::Modern(request))
@@ -234,12 +236,7 @@ fn missing_meta(meta: &Members<'_>) -> McpError {
 
 /// Compares `Mcp-Name` with the name, URI or task id of the request.
 fn check_name(request: &McpRequest<'_>, headers: &dyn Headers) -> Result<(), McpError> {
-    let member = match request.method.as_ref() {
-        "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
-        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
-        _ => return Ok(()),
-    };
+    let Some(member) = request.method.name_member() else { return Ok(()) };
     match request.params.get(member).and_then(text) {
         Some(name) => same_header(headers, headers::NAME, &name),
         // The method reports that the parameter is missing.
@@ -325,7 +322,7 @@ fn batch<'a>(
         if request.meta.get(META_VERSION).is_some() {
             return Err(refused("a request with its own revision in `_meta` cannot be in a batch"));
         }
-        if request.method == "initialize" && kind != InboundKind::RawRequest {
+        if request.method == McpMethod::Initialize && kind != InboundKind::RawRequest {
             return Err(refused("`initialize` cannot be in a batch"));
         }
     }

@@ -9,6 +9,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
+use super::method::McpMethod;
 use crate::mcp::McpError;
 use crate::wire::jsonrpc::{self, Envelope, EnvelopeError, INVALID_PARAMS};
 use crate::wire::strict_json::{self, text};
@@ -50,12 +51,15 @@ fn message<'a, P>(
         Ok(jsonrpc::Message::Request(request)) => request,
         Err(error) => return Err(invalid(&error).with_optional_id(id)),
     };
-    let method = request.method;
+    let method_name = request.method;
     match (id, read_params(request.params)) {
         (Some(id), Ok(Params { members: params, meta })) => {
-            Ok(Message::Request(McpRequest { id, method, params, meta }))
+            let method = McpMethod::of(&method_name);
+            Ok(Message::Request(McpRequest { id, method, method_name, params, meta }))
         }
-        (None, Ok(params)) => Ok(Message::Notification { method, params: params.members }),
+        (None, Ok(params)) => {
+            Ok(Message::Notification { method: method_name, params: params.members })
+        }
         (Some(id), Err(error)) => Err(error.with_id(id)),
         (None, Err(error)) => Err(error.for_notification()),
     }

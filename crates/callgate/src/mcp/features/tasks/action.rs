@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{RunningTask, Task, TaskStatus, Tasks};
 use crate::mcp::calls::elicitation;
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::sessions::session::user_of;
 use crate::mcp::{Mcp, McpError, McpResponse, RequestContext};
 use crate::upstream::Capability;
@@ -17,13 +18,13 @@ pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpErr
     }
     let request = context.request;
     let id = request.params.required_text("taskId")?.into_owned();
-    let (method, action) = match request.method.as_ref() {
-        "tasks/update" => {
+    let (method, action) = match request.method {
+        McpMethod::TasksUpdate => {
             let answers = elicitation::responses(request)?
                 .ok_or_else(|| McpError::invalid_params("`inputResponses` is missing"))?;
             ("tasks/update", TaskAction::Update(answers))
         }
-        "tasks/cancel" => ("tasks/cancel", TaskAction::Cancel),
+        McpMethod::TasksCancel => ("tasks/cancel", TaskAction::Cancel),
         _ => ("tasks/get", TaskAction::Get),
     };
     let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));

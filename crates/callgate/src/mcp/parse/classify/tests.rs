@@ -33,11 +33,11 @@ fn outcome(
             let id = if error.id.is_some() { "" } else { ", no id" };
             format!("{} {}{id}: {}", error.status, error.error.code, error.error.message)
         }
-        Ok(Route::Modern(asked)) => format!("modern {}", asked.method),
+        Ok(Route::Modern(asked)) => format!("modern {}", asked.method_name),
         Ok(Route::Legacy { claimed, message }) => {
             let claimed = claimed.map_or("none", Revision::as_str);
             match message {
-                Message::Request(asked) => format!("legacy {} ({claimed})", asked.method),
+                Message::Request(asked) => format!("legacy {} ({claimed})", asked.method_name),
                 Message::Notification { method, .. } => format!("notification {method}"),
                 Message::Response { .. } => "response".to_owned(),
             }
