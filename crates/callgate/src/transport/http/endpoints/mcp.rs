@@ -35,33 +35,39 @@ pub(crate) async fn answer(
     parts: &Parts,
     body: Bytes,
 ) -> Result<Response, HttpError> {
-    let raw = (parts.method == Method::GET)
-        .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
-        .flatten();
-    let (kind, body) = match (&parts.method, raw) {
-        (&Method::GET, Some(raw)) => {
-            if !state.options.raw_request {
-                state.gateway.count_request(caller)?;
-                let message =
-                    "`rawRequest` is turned off; send the message with POST, or set `raw_request`";
-                return Err(McpError::new(405, INVALID_REQUEST, message).into());
-            }
-            if let Err(error) = origin::check_fetch_site(&parts.headers) {
-                state.gateway.count_request(caller)?;
-                return Err(error);
-            }
-            (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
-        }
-        (&Method::GET, None) => (InboundKind::OpenStream, body),
-        (&Method::DELETE, _) => (InboundKind::EndSession, body),
-        (&Method::POST, _) => (InboundKind::Message, body),
-        _ => {
-            state.gateway.count_request(caller)?;
-            let message = "this URL accepts messages only with POST";
-            return Err(McpError::new(405, INVALID_REQUEST, message).into());
-        }
+    // `Mcp::handle` counts valid messages, because a limited call has a result.
+    let counted = |error: HttpError| match state.gateway.count_request(caller) {
+        Ok(()) => error,
+        Err(limited) => limited.into(),
     };
-    Ok(handle(state, caller, parts, kind, &body).await)
+    let (kind, body) = read(state, parts, body).map_err(counted)?;
+    let text = body::text(&body)
+        .map_err(|error| counted(McpError::new(400, error.code(), error.to_string()).into()))?;
+    Ok(handle(state, caller, parts, kind, text).await)
+}
+
+/// Returns the message of a request.
+fn read(
+    state: &SharedState,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<(InboundKind, Bytes), HttpError> {
+    let not_allowed = |message| Err(McpError::new(405, INVALID_REQUEST, message).into());
+    match parts.method {
+        Method::POST => Ok((InboundKind::Message, body)),
+        Method::DELETE => Ok((InboundKind::EndSession, body)),
+        Method::GET => match rest::query_parameter(&parts.uri, "rawRequest") {
+            None => Ok((InboundKind::OpenStream, body)),
+            Some(_) if !state.options.raw_request => not_allowed(
+                "`rawRequest` is turned off; send the message with POST, or set `raw_request`",
+            ),
+            Some(raw) => {
+                origin::check_fetch_site(&parts.headers)?;
+                Ok((InboundKind::RawRequest, Bytes::from(raw.into_owned())))
+            }
+        },
+        _ => not_allowed("this URL accepts messages only with POST"),
+    }
 }
 
 async fn handle(
@@ -69,16 +75,8 @@ async fn handle(
     caller: &Caller,
     parts: &Parts,
     kind: InboundKind,
-    body: &Bytes,
+    text: &str,
 ) -> Response {
-    let text = match body::text(body) {
-        Ok(text) => text,
-        Err(error) => {
-            let refused = state.gateway.count_request(caller).err().map(McpError::from);
-            let error = || McpError::new(400, error.code(), error.to_string());
-            return error_response(&refused.unwrap_or_else(error));
-        }
-    };
     let accepted = AcceptedTypes::of(&parts.headers);
     let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
     let inbound = Inbound {
