@@ -43,7 +43,7 @@ pub(crate) enum ImportCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Import {
-    /// From an OpenRPC document of any version
+    /// Import from an OpenRPC document of any version
     ///
     /// From a service, reads `rpc.discover` or the document at its URL. Reads no further documents except
     /// those of `--reference`. Deprecated methods and notifications are imported, but are not tools.
@@ -63,7 +63,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From a service with `system.listMethods`
+    /// Import from a service with `system.listMethods`
     ///
     /// Also reads `system.methodSignature` and `system.methodHelp`, if the service has them. A method without
     /// a signature accepts any parameters, by position.
@@ -78,7 +78,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From a Drupal site with the module `jsonrpc_mcp`
+    /// Import from a Drupal site with the module `jsonrpc_mcp`
     ///
     /// Reads the methods that are marked as tools. The upstream is `/jsonrpc` of the site. The list depends on
     /// the user who requests it.
@@ -94,7 +94,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From PHP source: `@rpc` doc comments, and the attributes `JsonRpcMethod` and `McpTool`
+    /// Import from PHP source: `@rpc` doc comments, attributes `JsonRpcMethod` and `McpTool`
     ///
     /// Runs no code. Reads types, defaults and classes from signatures, doc comments and attributes. Reports
     /// and skips files that do not parse.
@@ -115,7 +115,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From the database of a Festi application, which is only read
+    /// Import from the database of a Festi application, which is only read
     ///
     /// Imports methods with the sections and masks of their actions, and the sections, roles and grants that
     /// the registry lacks.
@@ -137,7 +137,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From a manifest in TOML or JSON, such as the output of `callgate export`
+    /// Import from a manifest in TOML or JSON, such as the output of `callgate export`
     #[command(after_long_help = "Example:\n  callgate import manifest methods.toml")]
     Manifest {
         /// Manifest
@@ -212,10 +212,10 @@ pub(crate) struct ImportOptions {
     /// gets the names without the prefix
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
-    /// Only methods whose name in the source matches, such as `user.*`; may be repeated
+    /// Import only methods whose name in the source matches, such as `user.*`; may be repeated
     #[arg(long, value_name = "PATTERN")]
     select: Vec<String>,
-    /// No methods whose name in the source matches; may be repeated
+    /// Do not import methods whose name in the source matches; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Section and mask that callers need, for methods without sections in the source; may be repeated, and

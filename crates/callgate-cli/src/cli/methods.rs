@@ -135,7 +135,7 @@ pub(crate) struct ExportArgs {
     /// Format to write
     #[arg(long, value_enum, default_value = "manifest")]
     pub(crate) format: ExportFormat,
-    /// Only methods of this upstream
+    /// Write only methods of this upstream
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
 }
@@ -174,7 +174,7 @@ pub(crate) struct LintArgs {
     /// Check only the rules of this client and the rules for all clients; may be repeated
     #[arg(long = "client", value_name = "NAME", value_parser = client_profile())]
     pub(crate) clients: Vec<&'static ClientProfile>,
-    /// Only tools that this user may call
+    /// Check only tools that this user may call
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
     /// Name that clients give to this server [default: the setting `mcp_server_name`]

@@ -105,7 +105,7 @@ fn without_value(error: &serde_json::Error) -> String {
 /// Keys of the file, the environment and the flags.
 pub(super) const KEYS: Keys = Keys(
     "listen | 127.0.0.1:8080 | address to listen on
-operations_listen | | separate address for `/healthz`, `/readyz` and `/metrics`; requests to this address need no token, and replies of `/readyz` contain the number of tools and the reasons of problems. By default, these endpoints are at `listen`
+operations_listen | | separate address for `/healthz`, `/readyz` and `/metrics`; requests to this address need no token, and `/readyz` shows details. By default, these endpoints are at `listen`
 database | | URL of the registry: `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`; if the file has a TOML table `[database]`, the key is `url` in that table. The default is `sqlite:callgate.db`. With `--demo`, the default is `sqlite:callgate-demo.db`
 database.password_file | | file with the password of the database; instead, you can set `CALLGATE_DATABASE_PASSWORD`
 database.max_connections | 8 | maximum number of connections to the database
@@ -125,15 +125,15 @@ open_methods | | what happens to methods of the registry that require no section
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
 max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If no connection is idle, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
-call_timeout_seconds | 30 | timeout of a call
-limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; see [reliability.md](../operate/reliability.md#rate-limits)
+call_timeout_seconds | 30 | timeout of a call; for an upstream with `timeout_seconds`, that value applies instead
+limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; if half of `limits.requests` is lower, that is the default. See [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
 limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
 token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; 0 counts as 1
 max_kept_tokens | 100000 | maximum number of tokens that are kept in memory; if a token is not in memory, it is looked up in the registry
 key_rotation_days | 30 | age at which the key that signs sessions is replaced; 0 disables rotation
-metrics | false | serve metrics on `/metrics`, in the text format of Prometheus
+metrics | false | serve metrics on `/metrics`, in the text format of Prometheus; if `operations_listen` is set, metrics are always served at that address
 log | info | log level, or a list such as `info,callgate=debug`; with `--stdio` and for `callgate bridge`, the default is `warn`
 log_format | human | `human` or `json`
 tables.prefix | | prefix of the tables of sections, actions, permissions and settings; [registry.md](registry.md) lists these tables. The preset `festi` sets `festi_`
@@ -155,7 +155,7 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap) or `position-null` (as a list, with null for each gap); this key applies to methods whose column `params_by` is null or `either`. If the key is not set, `either` applies as above, and null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
+params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap) or `position-null` (as a list, with null for each gap); this key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
 first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
 members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request
@@ -166,20 +166,20 @@ pass_caller | | table of HTTP headers that identify the caller to the service; t
 credential | | table that defines how the credential of the calling user is sent; exactly one of these keys is required: `header`, `member` (a JSON member beside `params`) or `first_param = true`. `prefix` is an optional text before the credential. If the caller has no credential, `missing` decides: `refuse` (the call is refused, the default) or `anonymous` (the call is sent without a credential). If `oauth` is `refresh_token` or `client_credentials`, Callgate requests an access token with the credential, and sends the access token. See [credentials.md](../guide/credentials.md#a-credential-of-each-user)
 oauth | | table of the OAuth 2.0 client that requests access tokens; its keys are `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token` and `client_auth`. `client_auth` defines how `client_id` and `client_secret` are sent: `basic` (with HTTP Basic, the default) or `post` (in the body). See [credentials.md](../guide/credentials.md#oauth)
 login | | table of the login at the service; its keys are `method`, `path`, `params`, `header`, `member`, `first_param`, `prefix`, `token` and `refusals`. See [sessions.md](../guide/services/sessions.md)
-without_credential | | list of methods whose requests contain no credential; Callgate then sends none of these: the header `Authorization`, `credential`, `oauth`, `login`, `members`, `first_params` and the token of the caller
+without_credential | | list of methods whose requests contain no credential; these requests have no header `Authorization`, no token of the caller, and nothing of `credential`, `oauth`, `login`, `members` and `first_params`
 visibility | registry | tools that a caller sees: `registry` (all tools that the grants of the caller allow) or `upstream` (the tools that the grants of the caller allow and that the service lists for the caller); see [credentials.md](../guide/credentials.md#tools-that-the-service-lists)
 described_by | openrpc | where the service lists the tools of a caller, if `visibility` is `upstream`: `openrpc` (the result of the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
 visibility_seconds | 60 | time for which the list of the service is cached, if `visibility` is `upstream`
 timeout_seconds | | timeout of a call of this upstream; the default is the value of `call_timeout_seconds`
-connect_timeout_seconds | 5 | timeout of a new connection; at most half of `timeout_seconds` is used
+connect_timeout_seconds | 5 | timeout of a new connection; if half of `timeout_seconds` is shorter, that value applies instead
 max_result_bytes | 4194304 | maximum size of a response
 max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait
 http2 | false | use HTTP/2 without TLS; with TLS, HTTP/2 is negotiated in any case
 batch | false | send calls that arrive at the same time as one JSON-RPC batch; cannot be used with WebSocket
 trust_results | false | pass on results without checking them against the output schemas of their methods
 calls | single | where calls are sent: `single` (all calls to `url`) or `per_tool` (each call to the URL of its tool, as with Drupal's `jsonrpc_mcp`); `per_tool` cannot be used with WebSocket or `batch`
-tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url` plus `/mcp/tools/{id}`. If the path ends with `/jsonrpc`, this end is removed first
-null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, such a call is refused, except with the styles `either` and `position-null` of `params`
+tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url`, without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
+null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, such a call is refused with the styles `name` and `position` of `params`
 trust_errors | false | pass on the text of errors with the code -32603, and of responses that are not JSON-RPC; if `false`, the text is only logged
 ca_file | | file with PEM certificates of authorities to trust, in addition to those of the system"#,
 );

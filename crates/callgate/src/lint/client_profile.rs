@@ -69,7 +69,7 @@ const CLAUDE: ClientProfile = ClientProfile {
 
 const OPENAI: ClientProfile = ClientProfile {
     name: "openai",
-    title: "clients that use OpenAI's API, or one of the same shape",
+    title: "clients that use OpenAI's API or a compatible API",
     rules: &[
         error(Check::NameForm, "microsoft/foundry-dev-tools#201"),
         error(

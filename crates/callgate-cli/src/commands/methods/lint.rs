@@ -109,14 +109,17 @@ mod tests {
     #[test]
     fn the_reference_of_clients_is_up_to_date() {
         let mut text = String::from(
-            "# Clients\n\nGenerated from the program; do not edit. The rules of `callgate lint --client NAME`, \
-             and the GitHub issues that show them. [lint.md](../guide/lint.md) explains the checks.\n",
+            "# Clients\n\nGenerated from the program; do not edit. `callgate lint --client NAME` reports the problems \
+             that this page lists for a client. The last column names GitHub issues about each problem. \
+             [lint.md](../guide/lint.md) explains the checks.\n",
         );
         for profile in ClientProfile::ALL {
-            writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.title).unwrap();
-            if !profile.rules.is_empty() {
-                text.push_str("\n| what it refuses | level | seen |\n| --- | --- | --- |\n");
-            }
+            writeln!(text, "\n## `{}`\n\nFor {}.", profile.name, profile.title).unwrap();
+            text.push_str(if profile.rules.is_empty() {
+                "\nThis client has no rules of its own. Only the rules for all clients apply.\n"
+            } else {
+                "\n| problem | level | seen in |\n| --- | --- | --- |\n"
+            });
             for rule in profile.rules {
                 writeln!(text, "| {} | {} | {} |", rule.check, rule.level, rule.seen).unwrap();
             }
