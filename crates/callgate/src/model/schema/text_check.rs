@@ -1,17 +1,30 @@
 //! Checks JSON text against the schemas that most methods have, without building values.
 //!
-//! [`TextCheck`] knows types, `properties`, `required`, closed objects, `items`, enumerated strings and unions of
+//! [`TextCheck`] knows types, ranges of integers, `properties`, `required`, `items`, enumerated strings and unions of
 //! different types. It accepts only text that is certainly valid. Everything else is checked by
 //! [`jsonschema::Validator`], which also finds the reasons. For a call with small arguments and a small result, this
 //! saves a tenth of all instructions.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// Maximum number of properties of an object; the bits of [`Present`].
 const MAX_PROPERTIES: usize = 64;
+
+/// Keywords that this check knows, beside `anyOf`.
+const KEYWORDS: [&str; 8] = [
+    "additionalProperties",
+    "enum",
+    "items",
+    "maximum",
+    "minimum",
+    "properties",
+    "required",
+    "type",
+];
 
 /// Keywords that do not affect validity.
 const ANNOTATIONS: [&str; 10] = [
@@ -43,7 +56,7 @@ impl Present {
 pub(crate) struct TextCheck {
     null: bool,
     boolean: bool,
-    integer: bool,
+    integer: Option<RangeInclusive<i128>>,
     number: bool,
     string: Option<StringCheck>,
     array: Option<Box<TextCheck>>,
@@ -71,13 +84,12 @@ impl TextCheck {
 
     /// Adds the values that a schema accepts. Returns `false` if that is not possible.
     fn add(&mut self, schema: &Map<String, Value>) -> bool {
-        let known = ["type", "properties", "required", "additionalProperties", "items", "enum"];
         if let Some(any_of) = schema.get("anyOf").and_then(Value::as_array) {
             let is_alone = schema.keys().all(|key| key == "anyOf" || is_annotation(key));
             return is_alone
                 && any_of.iter().all(|it| it.as_object().is_some_and(|it| self.add(it)));
         }
-        if !schema.keys().all(|key| known.contains(&key.as_str()) || is_annotation(key)) {
+        if !schema.keys().all(|key| KEYWORDS.contains(&key.as_str()) || is_annotation(key)) {
             return false;
         }
         match schema.get("type") {
@@ -92,13 +104,17 @@ impl TextCheck {
     /// Adds the values of a type. Returns `false` if the type is already present with another schema.
     fn add_type(&mut self, name: &str, schema: &Map<String, Value>) -> bool {
         let options = schema.get("enum");
-        if options.is_some() && name != "string" {
+        let has_range = schema.contains_key("minimum") || schema.contains_key("maximum");
+        if (options.is_some() && name != "string") || (has_range && name == "number") {
             return false;
         }
         match name {
             "null" => !std::mem::replace(&mut self.null, true),
             "boolean" => !std::mem::replace(&mut self.boolean, true),
-            "integer" => !std::mem::replace(&mut self.integer, true),
+            "integer" => {
+                let range = range(schema);
+                range.is_some_and(|range| self.integer.replace(range).is_none())
+            }
             "number" => !std::mem::replace(&mut self.number, true),
             "string" => {
                 let check = match options.map(strings) {
@@ -128,6 +144,10 @@ impl TextCheck {
     /// Returns the properties of a valid object, by their order in the schema.
     pub(crate) fn properties(&self, text: &str) -> Option<Present> {
         self.check(text).flatten()
+    }
+
+    fn accepts_integer(&self, value: i128) -> bool {
+        self.number || self.integer.as_ref().is_some_and(|range| range.contains(&value))
     }
 
     fn check(&self, text: &str) -> Option<Option<Present>> {
@@ -164,6 +184,15 @@ impl ObjectCheck {
 
 fn is_annotation(keyword: &str) -> bool {
     ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
+}
+
+/// Returns the integers that `minimum` and `maximum` allow.
+fn range(schema: &Map<String, Value>) -> Option<RangeInclusive<i128>> {
+    let bound = |keyword: &str, default| match schema.get(keyword) {
+        None => Some(default),
+        Some(bound) => bound.as_i64().map(i128::from).or(bound.as_u64().map(i128::from)),
+    };
+    Some(bound("minimum", i128::MIN)?..=bound("maximum", i128::MAX)?)
 }
 
 fn strings(options: &Value) -> Option<Vec<String>> {
@@ -203,12 +232,12 @@ impl<'de> Visitor<'de> for &TextCheck {
         accepted(self.boolean)
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-        accepted(self.integer || self.number)
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        accepted(self.accepts_integer(value.into()))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-        accepted(self.integer || self.number)
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        accepted(self.accepts_integer(value.into()))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
@@ -287,7 +316,7 @@ mod tests {
             "type": "object",
             "title": "A user",
             "properties": {
-                "id": {"type": "integer", "format": "int64"},
+                "id": {"type": "integer", "format": "int64", "minimum": -5},
                 "name": {"type": "string", "description": "The name."},
                 "size": {"type": ["number", "null"]},
                 "kind": {"type": "string", "enum": ["a", "b c"]},
@@ -324,6 +353,7 @@ mod tests {
             r#"{"id":2,"name":"a"} 1"#,
             r#"{"name":"a"}"#,
             r#"{"id":2.0,"name":"a"}"#,
+            r#"{"id":-6,"name":"a"}"#,
             r#"{"id":"2","name":"a"}"#,
             r#"{"id":2,"name":"a","other":1}"#,
             r#"{"id":2,"name":"a","name":"a"}"#,
@@ -341,7 +371,9 @@ mod tests {
         for schema in [
             json!(true),
             json!({}),
-            json!({"type": "integer", "minimum": 1}),
+            json!({"type": "integer", "minimum": 1.5}),
+            json!({"type": "number", "maximum": 1}),
+            json!({"type": "integer", "exclusiveMinimum": 1}),
             json!({"type": "string", "pattern": "a"}),
             json!({"$ref": "#/$defs/a"}),
             json!({"type": "array"}),
@@ -360,6 +392,7 @@ mod tests {
     fn schemas() -> impl Strategy<Value = Value> {
         let scalar = prop_oneof![
             Just(json!({"type": "integer"})),
+            Just(json!({"type": ["integer", "null"], "minimum": 0, "maximum": u64::MAX})),
             Just(json!({"type": "number"})),
             Just(json!({"type": ["boolean", "null"]})),
             Just(json!({"type": "string", "enum": ["a", "b"]})),
