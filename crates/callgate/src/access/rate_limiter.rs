@@ -211,7 +211,8 @@ impl RateLimiter {
 
 #[derive(Debug, Default)]
 struct Buckets {
-    by_key: HashMap<Key, Bucket>,
+    /// The hash function is seeded and takes a tenth of the time of SipHash.
+    by_key: HashMap<Key, Bucket, foldhash::fast::RandomState>,
     swept: u64,
 }
 

@@ -1,6 +1,5 @@
 //! Unique ids of calls.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Generates ids: `mcp_`, a random number of the process, and a counter.
@@ -24,7 +23,30 @@ impl CallIds {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let mut id = String::with_capacity(self.start.len() + 16);
         id.push_str(&self.start);
-        let _ = write!(id, "{count:08x}");
+        // At least 8 hexadecimal digits. `write!` would take most of the time of this function.
+        let digits = (u64::BITS - count.leading_zeros()).div_ceil(4).max(8);
+        id.extend((0..digits).rev().map(|digit| hexadecimal(count >> (4 * digit))));
         id
+    }
+}
+
+/// Returns the lowest digit of a number.
+fn hexadecimal(number: u64) -> char {
+    match (number & 0xf) as u8 {
+        digit @ 0..10 => char::from(b'0' + digit),
+        digit => char::from(b'a' - 10 + digit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_end_with_at_least_eight_digits() {
+        let ids = CallIds { start: "mcp_".into(), count: AtomicU64::new(0xdead) };
+        assert_eq!([ids.next(), ids.next()], ["mcp_0000dead", "mcp_0000deae"]);
+        ids.count.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(ids.next(), "mcp_ffffffffffffffff");
     }
 }

@@ -265,8 +265,7 @@ async fn respond(
         body.discard(share);
     }
     if parts.method == Method::HEAD {
-        // hyper removes the body of a reply to HEAD only over HTTP/1.
-        *reply.body_mut() = Body::empty();
+        response::remove_body(&mut reply);
     }
     reply
 }
