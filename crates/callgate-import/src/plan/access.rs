@@ -146,8 +146,8 @@ impl<'a> Known<'a> {
         // A later user with this id would inherit the grants.
         for id in holders {
             notes.push(format!(
-                "note: the grants of {what} {id} are not imported: the source has no {what} with this \
-                 id and a name"
+                "note: the grants of {what} {id} are not imported: in the source, this {what} does not \
+                 exist or has no name"
             ));
         }
         (ids, new)

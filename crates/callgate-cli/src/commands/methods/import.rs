@@ -94,14 +94,15 @@ fn unconfigured(source: &Source, place: (&Config, &[UpstreamRow])) -> Vec<String
     // For a running service, another note says what to configure.
     let has_table = source.notes.iter().any(|note| note.starts_with("[upstreams."));
     let note = |name: &String| match nearest(name, upstream_names(place)) {
-        Some(nearest) => Some(format!("did you mean `{nearest}`?")),
+        Some(nearest) => Some(format!("; did you mean `{nearest}`?")),
         None if has_table => None,
         None => Some(format!(
-            "methods can be called when it is: `callgate upstream set {name} url=URL`"
+            ", so its methods cannot be called; configure it with `callgate upstream set {name} \
+             url=URL`"
         )),
     };
     let notes = source.upstreams.iter().filter(is_unknown).filter_map(|name| {
-        Some(format!("note: upstream `{name}` is not configured; {}", note(name)?))
+        Some(format!("note: upstream `{name}` is not configured{}", note(name)?))
     });
     notes.collect()
 }

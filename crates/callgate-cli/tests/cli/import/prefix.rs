@@ -78,8 +78,8 @@ fn an_upstream_that_is_not_configured_is_noted() {
     assert!(right.stdout().starts_with("1 added"), "{}", right.stdout());
     assert!(!right.stderr().contains("not configured"), "{}", right.stderr());
     let early = dir.try_import(&pets(&["cat.get"]), &["--upstream", "zoo"]).stderr();
-    let note = "note: upstream `zoo` is not configured; methods can be called when it is: `callgate upstream set \
-                zoo url=URL`\n";
+    let note = "note: upstream `zoo` is not configured, so its methods cannot be called; configure it with \
+                `callgate upstream set zoo url=URL`\n";
     assert!(early.contains(note), "{early}");
     let told = dir.run(&["import", "openrpc", "--upstream", "nod"]).failure().1;
     assert!(told.ends_with("\nhint: did you mean `--upstream node`?\n"), "{told}");

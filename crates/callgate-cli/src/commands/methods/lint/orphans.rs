@@ -48,8 +48,9 @@ pub(super) fn find(
     for credential in &access.credentials {
         let (user, upstream) = (credential.id_user, credential.upstream.as_str());
         let Some(login) = credential.login.as_deref() else {
-            found
-                .push(format!("user {user} has a credential for `{upstream}`, but does not exist"));
+            found.push(format!(
+                "a credential for `{upstream}` is for user {user}, which does not exist"
+            ));
             continue;
         };
         if !upstreams.contains(upstream) {
