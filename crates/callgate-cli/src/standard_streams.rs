@@ -42,7 +42,7 @@ mod unix {
     }
 
     impl<P: AsFd, O> Stream<P, O> {
-        /// Opens a stream without blocking. Fails if the stream is neither a pipe nor a socket.
+        /// Opens a stream in non-blocking mode. Fails if the stream is neither a pipe nor a socket.
         fn open(stream: BorrowedFd<'_>, pipe: fn(File) -> io::Result<P>) -> io::Result<Self> {
             let file = File::from(stream.try_clone_to_owned()?);
             let kind = file.metadata()?.file_type();

@@ -202,9 +202,10 @@ mod http {
             self.serve_endpoints(self.http.options.endpoints, listener, stop).await
         }
 
-        /// Like [`serve_on`](Self::serve_on), but serves `/metrics` and the details of `/readyz` only on the listener
-        /// `operations`, together with `/healthz`. This listener needs no credential, and it responds even if the other
-        /// listener accepts no more connections.
+        /// Like [`serve_on`](Self::serve_on), but with a second listener, `operations`, which serves `/healthz`,
+        /// `/readyz` and `/metrics`. The first listener then has no `/metrics`, and its `/readyz` shows no details. The
+        /// listener `operations` needs no credential, and it responds even if the first listener accepts no more
+        /// connections.
         ///
         /// # Errors
         ///

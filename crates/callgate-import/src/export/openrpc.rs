@@ -93,7 +93,7 @@ impl Tool {
     }
 }
 
-/// Parses a schema in the row. PHP may have written it.
+/// Parses a schema in the row. If PHP wrote the schema, repairs it.
 fn own_schema(text: Option<&str>) -> Option<Value> {
     let mut schema: Value = serde_json::from_str(text?).ok()?;
     repair_php(&mut schema);

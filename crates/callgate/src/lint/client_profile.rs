@@ -115,7 +115,7 @@ const CURSOR: ClientProfile = ClientProfile {
 
 const COPILOT: ClientProfile = ClientProfile {
     name: "copilot",
-    title: "GitHub Copilot in VS Code and other editors, Copilot CLI",
+    title: "GitHub Copilot in VS Code and other editors, and Copilot CLI",
     rules: &[
         error(Check::Items, "microsoft/vscode#246119"),
         error(Check::RootProperties, "github/copilot-cli#1825"),
