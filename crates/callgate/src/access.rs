@@ -12,7 +12,7 @@ mod method_set;
 mod requirement;
 #[cfg_attr(
     not(all(feature = "forward", feature = "http")),
-    allow(dead_code, reason = "calls and streams are limited where there are any")
+    allow(dead_code, reason = "only calls to services and streams are limited by shares")
 )]
 mod shares;
 mod tool_limits;
@@ -59,7 +59,7 @@ pub struct Caller {
     token: Option<Secret>,
     /// The address of the client.
     address: Option<IpAddr>,
-    /// The replies to the batch that the request is part of.
+    /// Size of all replies to the batch that the request is part of.
     batch: Option<Arc<BatchReplies>>,
     expires_at: Option<SystemTime>,
     /// Methods that services list for the caller; set by `Gateway::prepare`.
@@ -119,12 +119,12 @@ impl Caller {
         self
     }
 
-    /// Returns this caller for the requests of a new batch, which count their replies together.
+    /// Returns this caller for the requests of a new batch. The sizes of the replies to these requests are added up.
     pub(crate) fn in_batch(&self) -> Self {
         Self { batch: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Returns the replies to the batch that the request is part of.
+    /// Returns the size of all replies to the batch that the request is part of.
     pub(crate) fn batch(&self) -> Option<&Arc<BatchReplies>> {
         self.batch.as_ref()
     }

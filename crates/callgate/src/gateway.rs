@@ -50,7 +50,7 @@ pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, OpenMethods, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
-/// Maximum time of waiting for the client's answers that is excluded from the time limit of a call.
+/// Time that a call can wait for answers of its client without using up its time limit. Longer waiting counts.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Interval between checks that the method is still waiting for the client.
@@ -161,7 +161,7 @@ impl Gateway {
         self
     }
 
-    /// Sets the maximum size of the results of all calls in memory, in bytes.
+    /// Sets the maximum total size of the results in memory, in bytes.
     #[must_use]
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.budget = Shares::new(bytes);
@@ -178,8 +178,8 @@ impl Gateway {
                     upstream = &**name,
                     max_result_bytes = size,
                     max_in_flight_bytes = self.budget.limit(),
-                    "`max_result_bytes` is more than three quarters of `max_in_flight_bytes`, which is the most \
-                     that one caller can use: larger results will fail"
+                    "one caller can use at most three quarters of `max_in_flight_bytes`: larger results fail, \
+                     although `max_result_bytes` allows them; raise `max_in_flight_bytes`"
                 );
             }
         }
@@ -218,8 +218,8 @@ impl Gateway {
         });
     }
 
-    /// Returns the caller with the token that `token` returns, if the caller is authenticated and an upstream needs the
-    /// token.
+    /// Sets the token of the caller to the result of `token`, if the caller is authenticated and an upstream needs
+    /// tokens. Otherwise returns the caller unchanged.
     pub fn with_token<'a>(
         &self,
         caller: Caller,
@@ -251,7 +251,7 @@ impl Gateway {
         down.map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    /// Returns the state of upstreams with statistics, sorted by name.
+    /// Returns the states of all upstreams that have statistics, sorted by name.
     pub fn upstream_states(&self) -> Vec<UpstreamState> {
         let snapshot = self.snapshot.load();
         let states = snapshot.upstreams.iter().filter_map(|(name, upstream)| {
@@ -467,9 +467,9 @@ impl From<BudgetExceeded> for CallError {
 /// Time limit of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
-    /// The limit of the upstream or of all calls. Tasks have their own.
+    /// The limit of the upstream or of all calls. Does not apply to tasks.
     usual: Duration,
-    /// The limit that is configured for the tool, also as a task.
+    /// The limit that is configured for the tool. Also applies to tasks.
     of_tool: Option<Duration>,
 }
 

@@ -21,8 +21,8 @@ impl Section {
         &self.0
     }
 
-    /// Returns the built-in section `@authenticated`. Every user has the mask read on it, and anonymous callers have no grant. A
-    /// method that requires read on this section is open to all authenticated users.
+    /// Returns the built-in section `@authenticated`. Every user has the mask read on it, and anonymous callers have no
+    /// grant on it. A method that requires read on this section is open to all authenticated users.
     pub fn authenticated() -> Self {
         static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
         Self(Arc::clone(&IDENT))
@@ -73,7 +73,7 @@ impl Mask {
     }
 
     /// Converts a mask value of a requirement in the registry. A value between two masks is rounded up, and values below read
-    /// become read. Returns `None` if the value is above the highest mask, so that no grant satisfies it.
+    /// become read. Returns `None` if the value is above the highest mask, because no grant satisfies such a requirement.
     pub fn required(value: i64) -> Option<Self> {
         match value {
             ..=2 => Some(Self::Read),
@@ -154,7 +154,7 @@ impl fmt::Display for GrantSource {
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
-    /// Listing of the last catalog for these grants. The key is the number of the catalog.
+    /// The last listing that was computed for these grants. The key is the number of the catalog.
     pub(crate) listing: LastValueCache,
 }
 

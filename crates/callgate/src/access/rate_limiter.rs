@@ -74,7 +74,7 @@ enum Key {
     /// Hash of a method's id and a limit, seeded at random.
     Tool(u64),
     CallerTool(Principal, u64),
-    /// All keys above the maximum number.
+    /// Shared by all keys beyond [`MAX_KEYS`].
     Others,
 }
 

@@ -18,17 +18,18 @@ pub(crate) struct RunningCalls {
 /// Number of calls by limit. Only limits with running calls are present.
 type Counts = HashMap<Key, usize>;
 
-/// A limit of a method, as a hash that is seeded at random; of one principal or of all.
+/// Identifies a count: the principal (`None` for all principals together), and a hash of the method and the limit. The
+/// hash is seeded at random.
 type Key = (Option<Principal>, u64);
 
-/// A running call. It ends when this is dropped.
+/// A running call. It is counted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningCall {
     counts: Arc<Mutex<Counts>>,
     keys: Vec<Key>,
 }
 
-/// A call beyond a limit of concurrent calls. Nothing was run.
+/// A call was refused because too many calls of the tool are running. Nothing was run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooManyCalls {
     limit: u32,
@@ -47,8 +48,9 @@ impl fmt::Display for TooManyCalls {
 }
 
 impl RunningCalls {
-    /// Counts a call of a method until the returned value is dropped. Each of `servers` servers allows its part of a
-    /// limit, at least one call. A limit of all callers is divided among them like [`Shares`](super::Shares).
+    /// Counts a call of a method until the returned value is dropped. Each of `servers` servers allows an equal part of
+    /// a limit, at least one call. A limit that all callers share is divided among the callers as in
+    /// [`Shares`](super::Shares).
     pub(crate) fn begin(
         &self,
         limits: &ToolLimits,
@@ -60,7 +62,7 @@ impl RunningCalls {
         let mut keys = Vec::new();
         for limit in limits.of(method) {
             let LimitValue::Concurrent(most) = limit.value else { continue };
-            // Without the number, so that calls are counted also after it changed.
+            // The hash excludes the value of the limit, so that running calls still count after the value changes.
             let (hash, per_caller) =
                 (self.hasher.hash_one((method, limit.scope())), limit.per_caller);
             let (all, own) = ((None, hash), (Some(principal), hash));

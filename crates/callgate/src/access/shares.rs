@@ -49,7 +49,8 @@ impl Principal {
     }
 }
 
-/// Without the kind, which would take as long as the id. Every request hashes its principal several times.
+/// Hashes only the id or the address. Hashing the variant too would double the time, and every request hashes its
+/// principal several times.
 impl Hash for Principal {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
@@ -192,7 +193,7 @@ impl Shares {
         Ok(share)
     }
 
-    /// Takes one unit if it is free for this principal, and none of its requests waits.
+    /// Takes one unit if it is free for this principal and no request of this principal is waiting.
     #[cfg(feature = "forward")]
     pub(crate) fn take_now(self: &Arc<Self>, principal: Principal) -> Option<Share> {
         self.lock().take_one(self.division, principal).then(|| self.share(principal, 1))
@@ -263,8 +264,8 @@ impl State {
         division.allows(principal, self.used, own, units)
     }
 
-    /// Takes one unit if it is free and no request of the principal waits. Finds the principal only once, since each
-    /// call does this.
+    /// Takes one unit if it is free and no request of the principal is waiting. Looks up the principal only once,
+    /// because every call runs this function.
     fn take_one(&mut self, division: Division, principal: Principal) -> bool {
         let entry = self.principals.entry(principal);
         let (own, is_waiting) = match &entry {

@@ -9,8 +9,8 @@ use super::limits::{LimitError, NONE, Rate, positive};
 
 /// Limits of single tools: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds`.
 ///
-/// Each names a method by its id, in which `*` stands for any characters. Every limit that matches a method
-/// applies to it, and is counted for each method separately.
+/// Each limit begins with the id of a method, in which `*` matches any characters. All limits that match a method
+/// apply to it. A limit that matches several methods is counted for each of them separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ToolLimits(Arc<[ToolLimit]>);
 
@@ -42,7 +42,7 @@ pub(crate) struct CallBounds {
 }
 
 impl ToolLimit {
-    /// Returns what identifies the limit, apart from its value.
+    /// Returns the pattern, and whether the limit is per caller. They identify the limit if its value changes.
     pub(super) fn scope(&self) -> (&str, bool) {
         (&self.pattern, self.per_caller)
     }
@@ -87,7 +87,7 @@ fn lower<T: Ord + Copy>(limit: &mut Option<T>, other: T) {
     *limit = Some(limit.map_or(other, |limit| limit.min(other)));
 }
 
-/// Returns `true` if `text` has the parts of `pattern` between `*` in order.
+/// Returns `true` if `text` matches `pattern`, in which `*` matches any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));

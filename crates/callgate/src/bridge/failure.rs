@@ -58,8 +58,9 @@ impl BridgeFailure {
                  handshake. If it does not speak TLS, use `http://`"
             ),
             SendErrorKind::Untrusted => format!(
-                "cannot trust {endpoint}: {message}. If your own authority signed its certificate, add the \
-                 authority to those of the system, or pass its certificate to the bridge with --ca-file"
+                "cannot trust {endpoint}: {message}. If your own certificate authority signed \
+                 the certificate, add the authority to those that the system trusts, or pass the certificate of \
+                 the authority to the bridge with --ca-file"
             ),
             SendErrorKind::NotTls => format!("{endpoint} does not speak TLS; use `http://`"),
             SendErrorKind::NotHttp if endpoint.is_https() => {
@@ -96,7 +97,7 @@ impl BridgeFailure {
             }
             400 | 404..=406 | 410 | 415 | 501 => CHECK_URL,
             413 => "The request is larger than the server accepts",
-            429 => "Too many requests; wait before you send it again",
+            429 => "Too many requests; wait before you send the request again",
             502..=504 => "A proxy in front of the server responded: is the server itself running?",
             300..=399 => "Redirects are not followed; use the URL of the server itself",
             _ => "Check the server's log",

@@ -22,7 +22,7 @@ pub enum HeaderError {
     #[error("`{0}` is not a valid header name")]
     Name(String),
     /// The bridge itself sets this header.
-    #[error("the bridge sets `{0}`")]
+    #[error("the bridge itself sets `{0}`; remove this header")]
     Own(String),
     /// The value has characters that are not allowed in a header.
     #[error("the value of `{0}` has characters that are not allowed in a header")]
@@ -189,7 +189,10 @@ mod tests {
         let problem = |line: &str| options().header(line).unwrap_err().to_string();
         assert_eq!(problem("s3cret"), "expected `Name: value`");
         assert_eq!(problem("two words: s3cret"), "`two words` is not a valid header name");
-        assert_eq!(problem("Mcp-Session-Id: s3cret"), "the bridge sets `mcp-session-id`");
+        assert_eq!(
+            problem("Mcp-Session-Id: s3cret"),
+            "the bridge itself sets `mcp-session-id`; remove this header"
+        );
         assert!(!problem("X-Key: s3cret\u{7}").contains("s3cret"));
         assert_eq!(
             problem("X-Key: ${MY_KEY}"),

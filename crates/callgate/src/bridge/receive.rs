@@ -122,7 +122,9 @@ impl Dispatcher {
         let in_flight = &self.bridge.in_flight;
         let limit = self.bridge.limits.in_flight;
         if in_flight.len() + request.ids.len() > limit {
-            let failure = BridgeFailure::new(format!("more than {limit} concurrent requests"));
+            let failure = BridgeFailure::new(format!(
+                "more than {limit} requests are in flight; send fewer at once"
+            ));
             for id in request.ids.iter().collect::<HashSet<_>>() {
                 self.bridge.write(failure.to_response(id, self.bridge.http.endpoint())).await;
             }
@@ -135,8 +137,8 @@ impl Dispatcher {
             (Some(_), _) => CancelBy::Disconnect,
         };
         if let Err(id) = in_flight.begin(&request.ids, cancel_by) {
-            let message = format!("a request with the id {} is in flight", id.as_json());
-            tracing::warn!("{message}, not sending the second one");
+            let message = format!("another request with the id {} is in flight", id.as_json());
+            tracing::warn!("{message}, so this one is not sent");
             return self.reject(&request.ids, &RpcError::new(INVALID_REQUEST, message)).await;
         }
         let ids = request.ids.clone();

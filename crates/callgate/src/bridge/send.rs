@@ -27,10 +27,11 @@ use client::{BodyKind, ServerClient};
 /// Delay before the first retry. Doubled after each attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of times that the server may accept a connection and close it.
+/// Maximum number of times that the server may accept a connection and close it without a response.
 const MAX_BREAKS: usize = 4;
 const BREAK_DELAY: Duration = Duration::from_millis(500);
-/// Time limit of a new connection after the server could not be reached within the first time limit.
+/// Time limit for opening a connection, after the first requests could not reach the server in
+/// `Limits::first_request_wait`.
 const LATE_CONNECT: Duration = Duration::from_secs(1);
 const MAX_ERROR_BYTES: usize = 1 << 20;
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -200,7 +201,7 @@ impl Bridge {
         headers
     }
 
-    /// Reads the list of tools for their schemas, with the metadata of a call.
+    /// Requests `tools/list` to get the schemas of the tools. The requests have the `_meta` of `call`.
     async fn learn_schemas(&self, call: &Request) {
         let Some(modern) = &call.modern else { return };
         let CallParams { meta: Some(meta), .. } = call.params().unwrap_or_default() else { return };

@@ -95,8 +95,8 @@ fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Arc<Entry>>) -> &'a Requ
     }
 }
 
-/// Logs why a caller may not use a tool. An unknown tool takes the same steps as a denied one: although this runs after
-/// the decision, on another thread, it competes with the reply for the processor.
+/// Logs why a caller may not use a tool. Takes the same steps for an unknown tool as for a denied one. Otherwise their
+/// replies could differ in time, because this thread and the reply compete for the processor.
 fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
     let catalog = &snapshot.catalog;
     let tool = if is_id { ToolRef::Id(method) } else { ToolRef::Name(method) };
@@ -107,7 +107,10 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
         (Some(_), _, Some(by_service)) if by_grants.is_allowed() => by_service,
         (Some(_), ..) => by_grants.to_string(),
         (None, Some(entry), _) => {
-            format!("denied: over MCP this method is called `{}`", entry.name())
+            format!(
+                "denied: this is the id of a method; over MCP, use its tool name `{}`",
+                entry.name()
+            )
         }
         (None, None, _) => {
             let closed = by_grants.to_string();

@@ -1,4 +1,4 @@
-//! Runs checks of large values or with large schemas on blocking threads. The threads are shared fairly among callers.
+//! Checks large values, and values with large schemas, on blocking threads. The threads are shared fairly among callers.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -6,7 +6,8 @@ use std::thread::available_parallelism;
 use crate::access::{Caller, Shares};
 use crate::upstream::{CallError, MAX_INLINE};
 
-/// Like [`MAX_INLINE`], for a request in a batch, in which up to 100 requests are checked one after the other.
+/// Like [`MAX_INLINE`], for requests in a batch. It is smaller, because up to 100 requests are checked one after the
+/// other.
 const MAX_INLINE_IN_BATCH: usize = 512;
 
 /// Maximum size of a schema that is compiled and used without [`BlockingChecks::run`], in bytes.

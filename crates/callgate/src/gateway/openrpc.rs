@@ -194,7 +194,7 @@ fn write_method(
     let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
-    // A schema that is nested too deeply to be parsed accepts no call either.
+    // If a schema is nested too deeply to be parsed, calls of the method fail, so its description does not matter.
     let source = |part: &str, schema: &RawValue| {
         let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
         SourceSchema::new(format!("{}.{part}", tool.name), schema)

@@ -12,9 +12,9 @@ impl Gateway {
         self
     }
 
-    /// Counts a request of the caller. This function counts every message that a transport receives exactly once,
-    /// including each message of a batch. Limits of single tools are counted later, when a tool is called and access is
-    /// allowed.
+    /// Counts a request against the limits of the caller and of all callers. Every message that a transport receives is
+    /// counted exactly once, also in a batch. Limits of single tools are counted later, when a tool is called and
+    /// access is allowed.
     pub(crate) fn count_request(&self, caller: &Caller) -> Result<(), RateLimited> {
         self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
     }

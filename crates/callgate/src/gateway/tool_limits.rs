@@ -6,7 +6,7 @@ use super::{FoundTool, Gateway};
 use crate::access::{CallBounds, Caller, RunningCall};
 use crate::upstream::CallError;
 
-/// A call within the limits of its tool. It counts as running until this is dropped.
+/// A call within the limits of its tool. It counts as running until this value is dropped.
 #[derive(Debug, Default)]
 pub(super) struct AdmittedCall {
     pub(super) bounds: CallBounds,
@@ -14,8 +14,8 @@ pub(super) struct AdmittedCall {
 }
 
 impl Gateway {
-    /// Checks the limits of a tool that the caller may use, and counts the call. The rate is last: a call that another
-    /// limit refuses does not count for it.
+    /// Checks the limits of a tool that the caller may use, and counts the call. The rate limit is checked
+    /// last, so that calls that another limit refuses do not count against it.
     pub(super) fn admit(
         &self,
         tool: &FoundTool,

@@ -115,7 +115,9 @@ impl Check {
             }
             Self::RootProperties => {
                 let is_missing = !tool.schema.get("properties").is_some_and(Value::is_object);
-                is_missing.then(|| "an input schema without `properties`; add `{}`".to_owned())
+                is_missing.then(|| {
+                    "an input schema without `properties`; add it, even if it is empty".to_owned()
+                })
             }
             Self::Items => report_matches(
                 tool.schema,

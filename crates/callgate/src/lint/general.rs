@@ -91,8 +91,8 @@ pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
         return None;
     };
     let message = format!(
-        "{what}; {FIRST_PAGE_ONLY} read only the first page, Qwen Code and google-genai up to 100 tools; let callers see only \
-         the tools that they need"
+        "{what}; {FIRST_PAGE_ONLY} read only the first page, and Qwen Code and google-genai read at most 100 tools; \
+         let callers see only the tools that they need"
     );
     let (level, code, clients) = (Level::Error, "first-page", Vec::new());
     Some(Problem { method: None, level, code, clients, message })
@@ -113,7 +113,7 @@ pub(super) fn unsendable(
     let input = CompiledInput::compile(&catalog.check_schema(entry)).ok()?;
     let (given, absent) = input.unsendable()?;
     let message = format!(
-        "a call with `{given}` and without the optional `{absent}` before it cannot be sent by position; set \
+        "if `{absent}` is omitted and the later parameter `{given}` is given, the call cannot be sent by position; set \
          `params_by` to `position-null` or `either`, whichever the service accepts"
     );
     Some(problem(entry.id().as_str(), Level::Error, "unsendable-call", message))

@@ -58,8 +58,8 @@ impl ParamStyle {
     /// All styles.
     pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
 
-    /// Returns the method's own style, or the style of its upstream if the method has none. The style of the upstream also
-    /// applies to [`Self::Either`], because such a service accepts all styles.
+    /// Returns the style that applies to a method. A style of the method takes precedence over the style of the upstream,
+    /// except [`Self::Either`], with which the service accepts all styles.
     pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
         match method {
             None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
@@ -82,7 +82,7 @@ impl std::str::FromStr for ParamStyle {
     type Err = DefinitionError;
 
     fn from_str(text: &str) -> Result<Self, DefinitionError> {
-        // Also the other names of the configuration.
+        // Also accepts the aliases that are allowed in the configuration.
         Self::deserialize(StrDeserializer::<ValueError>::new(text)).map_err(|_| {
             let expected = Self::ALL.map(Self::as_str).join("`, `");
             let problem = format_args!("expected one of `{expected}`, found `{text}`");
@@ -106,8 +106,8 @@ type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
-    /// Accepts most valid arguments faster than the validator. `None` if it does not know the schema, or if a
-    /// parameter is renamed.
+    /// Accepts most valid arguments faster than the validator. `None` if it does not support the schema, or if
+    /// a parameter is renamed.
     text_check: Option<TextCheck>,
     /// Whether the method accepts all arguments without a check.
     is_unchecked: bool,

@@ -60,7 +60,9 @@ pub enum Finding {
     #[error("the id is a reserved path of the REST endpoint, so the tool has no URL")]
     ReservedId,
     /// The tool name is longer than some clients allow.
-    #[error("the tool name has {0} characters; some clients drop names of over 60")]
+    #[error(
+        "the tool name has {0} characters, and some clients drop tools with over 60; set a shorter `tool_name`"
+    )]
     LongToolName(usize),
     /// The tool name ends with a hash, because another method has the same name without it.
     #[error(

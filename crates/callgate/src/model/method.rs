@@ -299,7 +299,7 @@ impl Method {
         self
     }
 
-    /// Sets a guess about side effects. Clients see the guess, but a failed call is never repeated because of it.
+    /// Sets a guess about side effects. Clients see the guess. As for a destructive method, a failed call is not repeated.
     pub fn guessed_safety(mut self, guess: Safety) -> Self {
         (self.safety, self.safety_is_guess) = (Some(guess), true);
         self

@@ -131,7 +131,7 @@ pub fn tool_names<'r>(
         }
     };
     assign(&mut |id| id.chars().all(is_plain).then(|| prefix.prepend(id)));
-    // Of the remaining ids, those whose name without a hash is unique.
+    // Of the remaining ids, those with a unique name get this name, without a hash.
     let mut counts: HashMap<String, usize> = HashMap::new();
     assign(&mut |id| {
         *counts.entry(plain(id)).or_default() += 1;

@@ -194,8 +194,8 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum size of the results of all calls in memory, in bytes. Defaults to 256 MiB. Results
-    /// up to 64 KiB are not counted.
+    /// Sets the maximum total size of the results in memory, in bytes. Defaults to 256 MiB. Results up to 64 KiB are
+    /// not counted.
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.max_in_flight_bytes = Some(bytes);
         self
@@ -345,7 +345,7 @@ impl Builder {
         self
     }
 
-    /// Allows [`serve`](Callgate::serve) to listen without credentials on addresses that other machines can
+    /// Allows [`serve`](Callgate::serve) to accept callers without a credential on addresses that other machines can
     /// reach.
     pub fn allow_anonymous(mut self) -> Self {
         self.http.allow_anonymous = true;

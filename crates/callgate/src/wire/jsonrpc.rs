@@ -84,7 +84,7 @@ pub enum EnvelopeError {
     #[error("not a JSON-RPC 2.0 request: {0}")]
     Invalid(Cow<'static, str>),
     /// The batch is empty or too long.
-    #[error("a batch has 1 to {MAX_BATCH} messages")]
+    #[error("a batch must have 1 to {MAX_BATCH} messages")]
     BatchSize,
 }
 
@@ -226,7 +226,7 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// Creates the error of a request beyond a limit, which can be sent again after these seconds.
+    /// Creates the error for a request that exceeds a limit. The client can send it again after `retry_after` seconds.
     pub(crate) fn limit_exceeded(message: String, retry_after: u64) -> Self {
         let data = Some(serde_json::json!({"retry_after": retry_after}));
         Self { code: LIMIT_EXCEEDED, message, data }

@@ -253,7 +253,7 @@ fn call_that_cannot_be_sent_is_an_error_of_lint_until_the_style_is_set() {
     let paged = method("list", Some("by-position"), &json!([param("cursor"), param("limit")]));
     dir.import(&document(&json!([paged])), &[]);
     let lint = dir.run(&["lint"]);
-    let message = "a call with `limit` and without the optional `cursor` before it cannot be sent by position";
+    let message = "if `cursor` is omitted and the later parameter `limit` is given, the call cannot be sent by position";
     assert!(!lint.0.status.success() && lint.stdout().contains(message), "{}", lint.stdout());
     for style in ["position-null", "either", "name"] {
         dir.ok(&["method", "set", "list", "--params-by", style]);

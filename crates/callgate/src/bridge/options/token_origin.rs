@@ -26,7 +26,7 @@ impl TokenOrigin {
             self.source
         );
         match self.defect {
-            Some(defect) => format!("{message}. It {defect}, which is not part of a token"),
+            Some(defect) => format!("{message}. The token {defect}, which must be removed"),
             None => message,
         }
     }

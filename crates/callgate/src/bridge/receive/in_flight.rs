@@ -10,11 +10,11 @@ use crate::bridge::receive::message::MessageId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelBy {
     Message,
-    /// By sending a message. The other requests of the batch continue.
+    /// By sending a message. Other requests of the same batch continue.
     BatchMessage,
     Disconnect,
-    /// By closing the connection. The connection is also closed when the input ends, because such a request does not end by
-    /// itself.
+    /// By closing the connection. The connection is also closed when the input ends, because a request of this kind does
+    /// not end by itself.
     DisconnectAtEnd,
 }
 

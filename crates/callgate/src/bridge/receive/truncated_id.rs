@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::bridge::receive::message::MessageId;
 use crate::wire::lines::LineEnds;
 
-/// Returns the id of a request.
+/// Returns the id if the kept ends of the line contain it, and the line is a request.
 pub(crate) fn truncated_id(ends: &LineEnds) -> Option<MessageId> {
     let mut head = Head::default();
     // The truncated JSON is an error, but the members before the end have been parsed.

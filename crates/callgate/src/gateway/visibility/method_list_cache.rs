@@ -126,7 +126,7 @@ impl MethodListCache {
         };
         match self.status(&entry, caller) {
             Status::Valid(visible) => return visible,
-            // Each request is waited for only once, even if several lookups wait for it.
+            // The waiting time begins with the request to the service, so that later lookups wait only for the rest.
             Status::Pending(since) if since.elapsed() < max_wait => {
                 let list = self.pending_list(&entry, caller);
                 if let Ok(Some(visible)) = timeout_at(since + max_wait, list).await {

@@ -167,7 +167,7 @@ fn describe(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
     }
 }
 
-/// Returns the types that the alternatives of a union expect at its own path.
+/// Returns the types that the alternatives of a union expect for the value itself, not for its parts.
 fn expected_here(
     union: &ValidationError<'_>,
     alternatives: &[Vec<ValidationError<'static>>],

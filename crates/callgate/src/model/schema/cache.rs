@@ -27,7 +27,7 @@ impl<T: Send + Sync + 'static> SchemaCache<T> {
         Self { cache: Cache::new(MAX_COMPILED), compile }
     }
 
-    /// Returns the compiled schema. `cached` is the reference of the tool to it.
+    /// Returns the compiled schema. `cached` is the weak reference that the tool keeps.
     pub(crate) fn get(
         &self,
         cached: &CachedSchema<T>,

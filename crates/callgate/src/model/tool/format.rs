@@ -80,7 +80,7 @@ impl ToolOffsets {
         self.input_start as usize..self.input_end as usize
     }
 
-    /// Range of the output schema.
+    /// Returns the range of the output schema.
     pub(crate) fn output(&self) -> Option<Range<usize>> {
         let start = self.input_end as usize + OUTPUT_KEY.len();
         (self.output_end > self.input_end).then_some(start..self.output_end as usize)

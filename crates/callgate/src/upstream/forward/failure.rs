@@ -321,7 +321,7 @@ impl Failure {
             Self::BudgetExceeded(BudgetExceeded::Tool(_)) => (
                 CallOutcome::TooLarge,
                 "responded with more than {} bytes, which is the limit of this tool.",
-                "It ran; ask for less, such as fewer items.",
+                "The method ran; request less data, such as fewer items.",
             ),
             Self::BudgetExceeded(over) => (CallOutcome::OverBudget, budget_text(*over), AGAIN),
             Self::Redirected { .. } => (

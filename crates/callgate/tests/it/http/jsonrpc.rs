@@ -162,7 +162,7 @@ async fn a_batch_has_1_to_100_members() {
         let reply = app.rpc("", json!(of(size))).await;
         assert_eq!(
             reply.text,
-            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a batch has 1 to 100 messages"}}"#
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a batch must have 1 to 100 messages"}}"#
         );
     }
     assert_eq!(count.load(Ordering::SeqCst), 0);
