@@ -93,7 +93,7 @@ async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>
         Err(QueryError::Failed { status: Some(404), .. }) => Ok(true),
         Err(QueryError::Failed { status: Some(405), .. }) => Ok(false),
         Err(error) => Err(format!("GET {}{INVOKE}: {error}", service.target().site_path())),
-        Ok(_) => Err(format!("GET {}{INVOKE}: there is a page", service.target().site_path())),
+        Ok(_) => Err(format!("GET {}{INVOKE}: unexpected success", service.target().site_path())),
     })
 }
 

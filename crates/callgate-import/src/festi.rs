@@ -57,14 +57,14 @@ pub async fn read(
 fn hint(error: &FestiError) -> String {
     match error {
         FestiError::Missing { prefix: Some(prefix), .. } => {
-            format!("it has `{prefix}section_actions`: use `--table-prefix '{prefix}'`")
+            format!("the database has `{prefix}section_actions`: use `--table-prefix '{prefix}'`")
         }
         FestiError::Missing { prefix: None, .. } => {
-            "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, methods \
-             that it protects would be open here"
+            "let this user read the table with `GRANT SELECT`, as docs/guide/festi.md shows; if the table \
+             were left out, methods that Festi protects would be open here"
                 .to_owned()
         }
-        _ => "check that it is the database of a Festi application, and that this user may read it".to_owned(),
+        _ => "check that the URL is that of the database of a Festi application, and that this user may read the database".to_owned(),
     }
 }
 

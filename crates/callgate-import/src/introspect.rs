@@ -186,7 +186,8 @@ impl Describer {
     fn note(&self, what: &str) -> Option<String> {
         (self.refused > 0).then(|| {
             format!(
-                "note: the service refused `{}` for {}: {}. Those that are new are imported without {what}; those that were imported before keep their {what}",
+                "note: the service refused `{}` for {}: {}. New methods are imported without {what}; \
+                 methods that were imported before keep their {what}",
                 self.method,
                 counted(self.refused, "method"),
                 self.refusal

@@ -1,4 +1,4 @@
-//! Limits on the contents of a source. A watching server reads sources that other people write.
+//! Limits on the contents of a source. A server that repeats imports reads sources that other people write.
 
 use callgate_registry::{MethodRow, TypeRow};
 

@@ -71,7 +71,7 @@ impl Importer<'_> {
         Err(StoreError::Conflict.into())
     }
 
-    /// Writes which sources have the methods, unless the import would change anything else too.
+    /// Records which sources have the methods. Does nothing if the import would also change anything else.
     pub(crate) async fn write_notes(self) -> anyhow::Result<()> {
         let plan = self.plan().await?;
         if !plan.has_only_notes() {
@@ -403,7 +403,8 @@ impl Plan {
         }
         if !self.removed.is_empty() && source.can_be_named() {
             self.notes.push(format!(
-                "note: if an earlier import of {} was of another source, import that one again with `--name NAME`",
+                "note: if the removed methods came from another source that is also called {}, import that source again \
+                 with `--name NAME`",
                 source.name
             ));
         }
@@ -427,8 +428,9 @@ impl Plan {
         if written.also_in.insert(source.name.clone()) {
             self.note(&written, last, &last.source);
         }
-        let hint = "note: such a method is described by the source that added it; `--prefix` imports both methods; if \
-                    this source is a new version of that one, import it with `--name` and the earlier title";
+        let hint = "note: if two sources have the same method, the source that added it describes it; `--prefix` imports \
+                    both methods; if this source is a new version of the other one, import it with `--name` and the \
+                    earlier title";
         if !self.notes.iter().any(|note| note == hint) {
             self.notes.push(hint.to_owned());
         }

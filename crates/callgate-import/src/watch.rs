@@ -186,7 +186,9 @@ async fn repeat<F: Future<Output = anyhow::Result<Option<Change>>>>(
 fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
     let name = import.name;
     let change = match event {
-        Event::Recovered => return tracing::info!("import `{name}` can be read again"),
+        Event::Recovered => {
+            return tracing::info!("the source of import `{name}` can be read again");
+        }
         Event::Failed(error) => {
             let error = one_line(&format!("{error:#}"));
             return tracing::warn!(error, "import `{name}` failed, methods are unchanged");
@@ -203,7 +205,7 @@ fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
             } else {
                 "`callgate import pending` shows all".to_owned()
             };
-            tracing::warn!("import `{name}` would change methods, {command}:\n{text}");
+            tracing::warn!("import `{name}` would change methods; {command}:\n{text}");
         }
         Policy::Show => tracing::warn!("import `{name}` would change methods:\n{text}"),
     }

@@ -72,7 +72,7 @@ impl Loader {
                 self.add(value, 0)
             }
             Event::DocumentStart(_) => {
-                ensure!(self.root.is_none(), "a second document begins");
+                ensure!(self.root.is_none(), "there is more than one YAML document");
                 Ok(())
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
@@ -134,7 +134,7 @@ fn depth(value: &Value) -> usize {
 fn key_text(key: Value) -> anyhow::Result<String> {
     match key {
         Value::String(text) => Ok(text),
-        Value::Array(_) | Value::Object(_) => bail!("a key is a list or a mapping"),
+        Value::Array(_) | Value::Object(_) => bail!("a key must not be a list or a mapping"),
         other => Ok(other.to_string()),
     }
 }
@@ -249,8 +249,8 @@ mod tests {
             ("a: 1\na: 2\n", "line 2: the key `a` occurs twice"),
             ("a: &x [*x]\n", "the alias refers to a value that contains it"),
             ("a: {<<: [{b: 1}, 2]}\n", "line 1: the value of `<<` is neither a mapping nor a list"),
-            ("? [a]\n: 1\n", "a key is a list or a mapping"),
-            ("a: 1\n---\nb: 2\n", "a second document begins"),
+            ("? [a]\n: 1\n", "a key must not be a list or a mapping"),
+            ("a: 1\n---\nb: 2\n", "there is more than one YAML document"),
             ("a: *nothing\n", "unknown anchor"),
             ("a: [1\n", "line"),
             ("\t- a\n\t b: c", "line"),

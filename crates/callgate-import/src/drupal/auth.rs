@@ -40,7 +40,11 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Required
             "required" => true,
             // Drupal checks scopes at every level.
             "none" | "optional" => !scopes.is_empty(),
-            other => return Err(format!("`annotations.auth.level` is `{other}`")),
+            other => {
+                return Err(format!(
+                    "`annotations.auth.level` is `{other}`; expected `none`, `optional` or `required`"
+                ));
+            }
         },
         Some(_) => return Err("`annotations.auth.level` is not a string".to_owned()),
     };

@@ -167,7 +167,7 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
     if let Some(title) = &row.title {
         put("x-title", json!(title));
     }
-    // Readers would take these hints for declared ones.
+    // Hints that nobody declared are left out, because readers would take them for declared ones.
     if matches!(row.safety_or_guess(), (None, _) | (_, true)) {
         tool.annotations.remove("readOnlyHint");
         tool.annotations.remove("destructiveHint");

@@ -41,7 +41,7 @@ fn open() -> Value {
     let params = json!({
         "type": "array",
         "items": {},
-        "description": "The parameters, in their order. The service does not say which it takes.",
+        "description": "The parameters in order. The service does not describe them.",
         REST_PARAM: true,
     });
     object_schema(Map::from_iter([("params".to_owned(), params)]), Vec::new())

@@ -25,7 +25,7 @@ pub(super) struct Bundle<'a> {
     bytes_left: usize,
 }
 
-/// A pointer into the document, or into the schema at this address.
+/// A JSON pointer into the document, or into the schema at this memory address.
 type Location = (String, Option<usize>);
 
 impl<'a> Bundle<'a> {

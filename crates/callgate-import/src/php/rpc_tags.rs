@@ -67,7 +67,7 @@ impl MethodReader<'_, '_> {
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     if doc.mentions("@section") {
         return Err(
-            "its `@section` is not at the start of a line, and without it, it would be open to all"
+            "its `@section` is not at the start of a line; if the tag were ignored, every caller could call the method"
                 .to_owned(),
         );
     }
@@ -75,7 +75,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
     for name in ["section", "mcpDestructive"] {
         if let Some(tag) = doc.misspelled(name) {
             return Err(format!(
-                "its tag `@{tag}` is unknown; if it is a misspelled `@{name}`, callers would need less access"
+                "its tag `@{tag}` is unknown; if it is a misspelled `@{name}`, callers would need less access than intended"
             ));
         }
     }
@@ -83,7 +83,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
     for tag in doc.all("section") {
         let idents = idents(tag);
         if idents.is_empty() {
-            return Err("its `@section` names no section, and without one it would be open to all"
+            return Err("its `@section` names no section; if the tag were ignored, every caller could call the method"
                 .to_owned());
         }
         for ident in idents {

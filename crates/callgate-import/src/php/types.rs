@@ -7,7 +7,7 @@ use super::evaluate::evaluate;
 use super::symbols::{Context, Symbols};
 use super::syntax::{Class, Expression, Kind};
 
-/// Maximum number of cases of an enum whose values are listed.
+/// Maximum number of cases of an enum. The values of an enum with more cases are not listed.
 const MAX_CASES: usize = 1_000;
 
 /// Names of types that are not classes.

@@ -132,9 +132,9 @@ impl<'a> Known<'a> {
                 ids.entry(id).or_insert(here);
                 continue;
             } else if let Some(other) = self.by_id.get(&id) {
-                format!("id {id} is `{other}` here")
+                format!("in the registry, id {id} is `{other}`")
             } else if self.referenced.contains(&id) {
-                format!("id {id} does not exist here, but other rows refer to it")
+                format!("in the registry, id {id} does not exist, but other rows refer to it")
             } else {
                 self.by_id.insert(id, name);
                 ids.insert(id, id);

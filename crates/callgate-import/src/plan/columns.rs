@@ -20,7 +20,7 @@ pub(super) fn group(column: &str) -> &'static [&'static str] {
     GROUPS.into_iter().find(|group| group.contains(&column)).unwrap_or_default()
 }
 
-/// Returns `true` for columns that contain names. If the source has no name, the existing name is kept.
+/// Returns `true` for columns that contain names. If the source gives no name, the existing name is kept.
 pub(super) fn keeps_names(column: &MethodColumn) -> bool {
     matches!(column.name, "tool_name" | "remote_name" | "plugin" | "method")
 }

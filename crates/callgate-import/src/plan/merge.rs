@@ -114,7 +114,7 @@ impl<'a> Registry<'a> {
             Some(row) => merge_columns(row, proposal, last.as_ref()),
             None => (new_row(&proposal.row), Vec::new(), Vec::new()),
         };
-        // Uses the key of the actions before the import, which may change the key.
+        // Finds the actions by the key before the import, because the import may change the key.
         let old = old_row.map(|row| self.needs.of(row));
         let source = &self.source.name;
         let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), source);
@@ -160,8 +160,8 @@ impl<'a> Registry<'a> {
         };
         let ((plugin, method), owner) = (row.permission_key(), other.upstream_name());
         Err(format!(
-            "a method of upstream `{owner}` shares the actions of `{plugin}` and `{method}`, and needs \
-             other sections"
+            "a method of upstream `{owner}` shares the actions of plugin `{plugin}` and function `{method}`, \
+             but requires other sections"
         ))
     }
 }

@@ -163,7 +163,7 @@ impl Report {
         }
         if open > 0 {
             self.note(format_args!(
-                "note: every caller can call {} without a section, with or without a token; `--section` adds one",
+                "note: every caller, even without a token, can call {}, since no section is required; `--section` adds one",
                 counted(open, "method")
             ));
         }

@@ -112,13 +112,15 @@ impl Attempts {
             (CallOutcome::Refused, _) if self.is_search => CREDENTIALS,
             (CallOutcome::Refused, _) => CREDENTIALS_OR_UPSTREAM,
             (CallOutcome::Status, Some(409)) => LOGIN,
-            (CallOutcome::Status, Some(426)) => "give the URL with the scheme that it expects",
+            (CallOutcome::Status, Some(426)) => {
+                "give the URL with the scheme that the service expects"
+            }
             (CallOutcome::NoToken, _) => {
                 "no request was sent: check the table `login` of the upstream, or `token_url`, `client_id`, \
                  `client_secret`, `scope` and `refresh_token` in its table `oauth`, and the log of the server"
             }
             (CallOutcome::Redirected, _) => {
-                "redirects are not followed; give the URL that it leads to, if that is the service's"
+                "redirects are not followed; if this redirect leads to the service, give the URL that it leads to"
             }
             (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
             (CallOutcome::Error, _) | (_, Some(500..)) => {

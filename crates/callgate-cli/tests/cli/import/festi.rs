@@ -339,7 +339,7 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
     let second = || dir.ok(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
     let said = second();
     let refused = "refused  second.deleteUser: a method of upstream `one` shares the actions of \
-                   `MyPlugin` and `deleteUser`, and needs other sections\n";
+                   plugin `MyPlugin` and function `deleteUser`, but requires other sections\n";
     assert!(said.contains(refused), "{said}");
     let methods = dir.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));

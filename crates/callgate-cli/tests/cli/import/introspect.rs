@@ -110,8 +110,8 @@ fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
             let dir = TestDirectory::migrated();
             let import = ["import", "introspect", &service.url("/")];
             let note = format!(
-                "note: the service refused `system.methodHelp` for 2 methods: {message} (code {code}). Those that are \
-                 new are imported without help; those that were imported before keep their help"
+                "note: the service refused `system.methodHelp` for 2 methods: {message} (code {code}). New methods \
+                 are imported without help; methods that were imported before keep their help"
             );
             let import_while_refused = || {
                 let ran = dir.run(&import);

@@ -129,8 +129,8 @@ fn documents_with_one_title_are_told_apart_by_name() {
     dir.import(&one, &[]);
     let ran = dir.try_import(&two, &[]);
     assert!(ran.stdout().starts_with("removed  pet.get: hidden"), "{}", ran.stdout());
-    let note = "note: if an earlier import of OpenRPC document `Pets` was of another source, import that one \
-                again with `--name NAME`\n";
+    let note = "note: if the removed methods came from another source that is also called OpenRPC document `Pets`, \
+                import that source again with `--name NAME`\n";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
     dir.import(&one, &["--name", "one"]);
     dir.import(&two, &[]);
