@@ -173,7 +173,7 @@ impl Cli {
         if let Some(name @ ("bridge" | "try")) = matches.subcommand_name()
             && let Some(option) = unused_options(name).iter().copied().find(is_given)
         {
-            let message = format!("'--{option}' has no effect on '{name}', which has no registry");
+            let message = format!("'--{option}' has no effect on '{name}', which uses no registry");
             Self::command().error(ErrorKind::ArgumentConflict, message).exit();
         }
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

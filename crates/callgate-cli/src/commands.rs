@@ -20,7 +20,7 @@ use crate::{printer, registry};
 
 pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
-/// Maximum time to wait at the end for token requests in flight.
+/// Maximum time that the program waits for token requests in flight before it ends.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
 /// Runs a command. Commands that need no registry do not read the configuration.

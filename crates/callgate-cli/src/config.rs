@@ -73,7 +73,7 @@ pub(crate) fn environment(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|text| text.to_string_lossy().into_owned())
 }
 
-/// Default log level of programs that clients start. It is low because clients show stderr to people.
+/// Default log level of programs that clients start: only warnings and errors, because clients show stderr to people.
 const STDIO_LOG: &str = "warn";
 
 /// Returns the value of `CALLGATE_LOG`, or the default for stdio.

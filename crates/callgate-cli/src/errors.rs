@@ -109,7 +109,7 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
              users, grants and tokens again"
         }
         OpenError::OtherTables => {
-            "remove `preset` and `tables.*`, since the registry knows its table names; or use another database"
+            "remove `preset` and `tables.*` from the configuration, since the registry knows its table names; or use another database"
         }
     };
     Some(hint.into())
@@ -129,7 +129,7 @@ fn festi_hint(error: &FestiError) -> Option<Cow<'static, str>> {
         FestiError::Database(error) => error.advice()?,
         FestiError::Missing { prefix: Some(prefix), .. } => {
             let hint = format!(
-                "it has a table `{prefix}section_actions`: set `tables.prefix` to `{prefix}`"
+                "the database has a table `{prefix}section_actions`: set `tables.prefix` to `{prefix}`"
             );
             return Some(hint.into());
         }

@@ -16,7 +16,7 @@ use crate::errors::Errors;
 /// A parsed signature.
 pub(crate) struct Signature {
     pub(crate) is_async: bool,
-    /// `&self`
+    /// Whether the function has `&self`.
     pub(crate) has_self: bool,
     pub(crate) inputs: Vec<Input>,
     /// Return type.

@@ -277,7 +277,7 @@ fn prefix(text: &str) -> Result<String, String> {
     if text.chars().all(is_allowed) {
         return Ok(text.to_owned());
     }
-    Err("expected letters and digits of ASCII, and `.`, `_`, `-`, `/` and `:`".to_owned())
+    Err("expected ASCII letters and digits, `.`, `_`, `-`, `/` and `:`".to_owned())
 }
 
 fn source_params(text: &str) -> Result<SourceParams, String> {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// Maximum lifetime of a token: 100 years.
 const MAX_LIFETIME: Duration = Duration::from_hours(876_600);
 
-const LIFETIME_RANGE: &str = "expected between 1 second and 100 years from now";
+const LIFETIME_RANGE: &str = "expected a time between 1 second and 100 years from now";
 const EXPIRY_FORM: &str = "expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or \
      `2030-01-31T12:00:00Z`";
 

@@ -69,15 +69,15 @@ impl ImportTable {
         let options = import.options();
         if options.dry_run || options.watch.is_some() || options.review.is_some() {
             return Err(hinted(
-                "`arguments` has `--dry-run`, `--watch` or `--review`",
+                "`arguments` must not contain `--dry-run`, `--watch` or `--review`",
                 "use `policy = \"show\"` and `every_seconds` instead",
             ));
         }
-        // If a method were missing once, it would lose the sections that people have given it.
+        // A method that is missing in the source only once would lose the sections that people have given it.
         if options.prune {
             return Err(hinted(
-                "`arguments` has `--prune`",
-                "without it, methods that the source no longer has are hidden, and keep their sections; \
+                "`arguments` must not contain `--prune`",
+                "without `--prune`, methods that the source no longer has are hidden, and keep their sections; \
                  `callgate import … --prune` deletes them",
             ));
         }

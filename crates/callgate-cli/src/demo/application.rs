@@ -93,7 +93,7 @@ struct YearlyReport {
 /// Counts the whole year's visits, which takes a while.
 #[method(id = "report.yearly", title = "Yearly report", section("content", read), read_only)]
 async fn yearly_report(
-    /// How long it takes.
+    /// Duration of the report, in seconds.
     #[default(5)]
     #[schemars(range(min = 0, max = 25))]
     seconds: u64,

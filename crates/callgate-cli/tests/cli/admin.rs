@@ -147,12 +147,12 @@ fn a_token_is_printed_alone() {
     assert!(data.starts_with("cg_") && data.ends_with('\n') && data.len() == 47, "{data}");
     assert!(!ran.stderr().contains(data.trim()));
     assert!(
-        ran.stderr().contains("created token 1 for `ada`, which expires at 20"),
+        ran.stderr().contains("created token 1 for `ada`; the token expires at 20"),
         "{}",
         ran.stderr()
     );
     let talk = dir.run(&["token", "add", "ada"]).stderr();
-    assert!(talk.contains("for `ada`, which does not expire; it"), "{talk}");
+    assert!(talk.contains("for `ada`; the token does not expire, and"), "{talk}");
     let listed = dir.ok(&["token", "list"]);
     assert!(listed.contains("laptop") && !listed.contains(data.trim()), "{listed}");
     assert_eq!(dir.run(&["token", "add", "bob"]).failure().0, 1);
@@ -443,8 +443,8 @@ fn a_token_may_end_on_a_date() {
     insta::assert_snapshot!(told.join("\n"), @"
     error: invalid value 'soon' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
     error: invalid value '30' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
-    error: invalid value '2020-01-31' for '--expires-in <DURATION|DATE>': expected between 1 second and 100 years from now
+    error: invalid value '2020-01-31' for '--expires-in <DURATION|DATE>': expected a time between 1 second and 100 years from now
     error: invalid value '2100-02-31' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
-    error: invalid value '9999-01-01' for '--expires-in <DURATION|DATE>': expected between 1 second and 100 years from now
+    error: invalid value '9999-01-01' for '--expires-in <DURATION|DATE>': expected a time between 1 second and 100 years from now
     ");
 }

@@ -206,7 +206,7 @@ fn a_page_smaller_than_the_number_of_tools_is_a_warning() {
     }
     let talk = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
     let warning = "warning: there are 2 tools, and many clients read only the first page: a caller who may use more \
-                   than 1 does not see all of them\n";
+                   than 1 tools does not see all of them\n";
     assert_eq!(talk("1"), format!("mcp_page_size=1\n{warning}"));
     assert_eq!(talk("2"), "mcp_page_size=2\n");
 }

@@ -230,7 +230,7 @@ fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
     insta::assert_debug_snapshot!(ran.failure(), @r#"
     (
         1,
-        "callgate: `local` is the upstream of functions in the program itself\nhint: name another with `--upstream`\n",
+        "callgate: `local` is the upstream of functions in the program itself\nhint: name another upstream with `--upstream`\n",
     )
     "#);
 }

@@ -30,7 +30,8 @@ use client::ToolCall;
 
 /// Time limit for the connection to end. Calls have a separate time limit.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
-/// Time for which the bridge waits for a server that does not answer. It is shorter than for clients.
+/// Time for which the bridge waits for a server that does not answer. It is shorter than the default of `callgate bridge`,
+/// because a person waits.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a message without its arguments, in bytes.
 const MAX_ENVELOPE: usize = 4096;
@@ -106,7 +107,7 @@ fn check_access(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()>
         return Ok(());
     }
     Err(hinted(
-        format!("{} may not call `{}`, {decision}", caller.name(), entry.id()),
+        format!("access of {} to `{}` is {decision}", caller.name(), entry.id()),
         "use `--user USER` to call as another user, or `callgate grant set` to change access",
     ))
 }
@@ -143,7 +144,9 @@ async fn unknown_tool(
     let rows = registry.store().catalog_rows().await?.methods;
     if let Some(row) = rows.iter().find(|row| row.rpc_method == tool) {
         return Ok(if row.upstream_name() == LOCAL {
-            anyhow::anyhow!("`{shown}` is defined by the program that serves it; call it there")
+            anyhow::anyhow!(
+                "`{shown}` is defined by the program that serves it; call it with `--url` and the URL of that program"
+            )
         } else {
             let hint = format!("`callgate method set {shown} --exposed` makes it a tool");
             hinted(format!("method `{shown}` is not a tool"), hint)

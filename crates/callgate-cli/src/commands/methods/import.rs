@@ -43,7 +43,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     if given.watch.is_some() && given.prune {
         return Err(hinted(
             "`--prune` cannot be used with `--watch`",
-            "without it, methods that the source no longer has are hidden and keep their sections; a \
+            "without `--prune`, methods that the source no longer has are hidden and keep their sections; a \
              single import with `--prune` deletes them",
         ));
     }
@@ -123,8 +123,8 @@ fn print_guesses(guesses: &[Guess], review: Review) {
         Review::Approve => "these guesses are declared now",
     };
     printer::message(format_args!(
-        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` declares another safety, or one \
-         that is unknown"
+        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` corrects a guess, or declares an \
+         unknown safety"
     ));
 }
 
@@ -272,6 +272,6 @@ fn upstream(import: &Import) -> anyhow::Result<&str> {
     }
     Err(hinted(
         "`local` is the upstream of functions in the program itself",
-        "name another with `--upstream`",
+        "name another upstream with `--upstream`",
     ))
 }

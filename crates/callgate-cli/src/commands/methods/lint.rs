@@ -47,8 +47,8 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
         anyhow::bail!(
-            "{}: some clients reject tools, or tools have invisible characters or cannot be called as their \
-             schemas say",
+            "{}: tools that some clients reject, that have invisible characters, or that cannot be called as \
+             their schemas say",
             counted(errors, "error")
         );
     }

@@ -163,7 +163,9 @@ async fn take_back(
         let before = row.clone();
         let reset = imported.reset(row, column)?;
         if *row == before && !overrides.iter().any(|it| it.column == column) {
-            printer::message(format_args!("note: `{column}` is not overridden"));
+            printer::message(format_args!(
+                "note: `{column}` already has the value of the last import"
+            ));
         } else {
             needs = reset.or(needs);
         }

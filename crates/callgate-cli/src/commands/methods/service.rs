@@ -241,7 +241,7 @@ pub(super) fn service(
     let configured = match known {
         None => suggestion(config, upstream, options.target(), given),
         Some(known) if !is_its => Configured::Other(format!(
-            "note: upstream `{upstream}` is at {known}, so its credentials are not used here"
+            "note: upstream `{upstream}` has the URL {known}, so its credentials are not sent to another URL"
         )),
         Some(_) if config.upstreams.names().any(|name| name == upstream) => Configured::File,
         Some(_) => Configured::Row,

@@ -66,7 +66,7 @@ fn is_in_file(config: &Config, name: &str) -> bool {
     config.upstreams.names().any(|known| known == name)
 }
 
-/// Replaces the keys of an upstream, whose row is `before` unless another program changes it meanwhile.
+/// Replaces the keys of an upstream. Fails if its row is no longer `before`, because another program has changed it.
 async fn set(
     config: &Config,
     store: &Arc<SqlStore>,

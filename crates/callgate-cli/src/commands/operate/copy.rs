@@ -39,14 +39,14 @@ fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
 fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<()> {
     if copied.moved {
         return Err(hinted(
-            format!("`{from}` changed while it was copied, so `{to}` is not finished"),
-            "run the command again while nothing writes to the source; it starts over",
+            format!("`{from}` changed while it was copied, so the copy in `{to}` is not finished"),
+            "run the command again while nothing writes to the source; the copy starts over",
         ));
     }
     if !copied.is_finished() {
         return Err(hinted(
             format!("`{to}` differs from `{from}`, so the copy is not finished"),
-            "run the command again, it starts over; if the difference stays, another program writes to the \
+            "run the command again; the copy starts over. If the difference stays, another program writes to the \
              target, or the target does not store values unchanged",
         ));
     }

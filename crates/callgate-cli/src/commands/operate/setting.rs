@@ -47,7 +47,7 @@ async fn warn_of_pages(store: &SqlStore, size: &str) -> Result<()> {
     if size.parse().is_ok_and(|size: usize| size < tools) {
         printer::message(format_args!(
             "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
-             than {size} does not see all of them"
+             than {size} tools does not see all of them"
         ));
     }
     Ok(())

@@ -48,7 +48,7 @@ pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()>
             if !store.remove_credential(user.id, &upstream).await? {
                 return Err(hinted(
                     format!("`{}` has no credential for `{upstream}`", user.login),
-                    "`callgate credential list` shows them",
+                    "`callgate credential list` shows the credentials",
                 ));
             }
             printer::message(format_args!(

@@ -36,7 +36,7 @@ pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
                 |end| format!("expires at {}", timestamp(end)),
             );
             printer::message(format_args!(
-                "created token {id} for `{}`, which {expiry}; it cannot be shown again",
+                "created token {id} for `{}`; the token {expiry}, and cannot be shown again",
                 user.login
             ));
         }

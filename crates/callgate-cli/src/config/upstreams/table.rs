@@ -189,7 +189,7 @@ impl UpstreamTable {
         };
         match self.urls().find(|(_, url)| is_shown(url)) {
             Some((key, _)) => Err(hinted(
-                format!("`prefix` of `{key}` must contain a `?` in the registry"),
+                format!("in the registry, `prefix` of `{key}` must contain a `?`"),
                 "store the whole URL in the variable or file, or only a part of the query",
             )),
             None => Ok(()),

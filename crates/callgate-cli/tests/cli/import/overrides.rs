@@ -163,7 +163,9 @@ fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
     let before = dir.exported();
     for column in ["description", "params", "sections"] {
         let told = dir.run(&["method", "set", ID, "--reset", column]).stderr();
-        let note = format!("note: `{column}` is not overridden\nmethod `{ID}` is unchanged; ");
+        let note = format!(
+            "note: `{column}` already has the value of the last import\nmethod `{ID}` is unchanged; "
+        );
         assert!(told.starts_with(&note), "{told}");
     }
     dir.ok(&["method", "set", ID, "--description", "Mine."]);

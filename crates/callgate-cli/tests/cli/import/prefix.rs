@@ -90,7 +90,7 @@ fn a_prefix_of_other_characters_is_refused() {
     let ran =
         TestDirectory::migrated().run(&["import", "openrpc", "pets.json", "--prefix", "te st/"]);
     let (code, told) = ran.failure();
-    let expected = "expected letters and digits of ASCII, and `.`, `_`, `-`, `/` and `:`";
+    let expected = "expected ASCII letters and digits, `.`, `_`, `-`, `/` and `:`";
     assert!(code == 2 && told.contains(expected), "{told}");
 }
 

@@ -73,8 +73,7 @@ fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     assert_eq!(service.log.requests().len(), 2);
     let ran = dir.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
     let told = service.hide(&ran.stderr());
-    let note =
-        "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so its credentials are not used";
+    let note = "note: upstream `pets` has the URL http://127.0.0.1:[port]/rpc, so its credentials are not sent";
     assert!(told.contains(note), "{told}");
     // The same for another path.
     dir.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);

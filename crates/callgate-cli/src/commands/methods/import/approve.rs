@@ -42,8 +42,8 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
     if pending.get(name).await?.is_none() {
         return Err(hinted(
             format!("import `{name}` has no pending changes"),
-            "with `policy = \"hold\"`, `callgate serve` holds changes back; `callgate import` imports at \
-             once",
+            "changes are pending only if `callgate serve` runs the import with `policy = \"hold\"`; \
+             `callgate import` writes changes at once",
         ));
     }
     let (import, options) = (&repeated.import, repeated.import.options().to_import());
@@ -65,7 +65,7 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
             pending.set(name, Some(&change)).await?;
             printer::data(&change.text);
             Err(hinted(
-                "these are not the changes with that digest: the source or the registry has changed, or the digest is \
+                "the pending changes have another digest: the source or the registry has changed, or the digest is \
                  incomplete; nothing was written",
                 format!("approve the changes above with `{}`", change.approval(name)),
             ))

@@ -1,6 +1,6 @@
 //! Imports that a server repeats, each in a separate process.
 //!
-//! A malicious source may use up memory or time. In this case the process ends, and the server logs this and continues.
+//! A malicious source may use up memory or time. Then only this process ends. The server logs the failure and continues.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
