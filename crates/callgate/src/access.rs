@@ -57,7 +57,6 @@ pub struct Caller {
     pub grants: Arc<Grants>,
     /// Token of the request. Kept only if an upstream needs it.
     token: Option<Secret>,
-    /// The address of the client.
     address: Option<IpAddr>,
     /// Size of all replies to the batch that the request is part of.
     batch: Option<Arc<BatchReplies>>,

@@ -209,7 +209,6 @@ impl Catalog {
         &CLOSED
     }
 
-    /// Returns the check schema.
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
         match &entry.own_check {
             Some(own) => own.clone(),

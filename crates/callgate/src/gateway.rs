@@ -464,7 +464,6 @@ impl From<BudgetExceeded> for CallError {
     }
 }
 
-/// Time limit of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
     /// The limit of the upstream or of all calls. Does not apply to tasks.

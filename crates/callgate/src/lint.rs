@@ -191,7 +191,6 @@ fn largest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     sizes.into_iter().map(|(id, size)| (id, tokens(size))).collect()
 }
 
-/// Checks a serialized tool.
 fn check_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let invisible = general::invisible(id, &tool);

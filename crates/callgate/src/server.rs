@@ -109,7 +109,6 @@ mod http {
         shutdown_signal,
     };
 
-    /// Settings for HTTP.
     #[derive(Debug, Clone)]
     pub(super) struct HttpSettings {
         pub(super) authenticate: Arc<dyn Authenticate>,

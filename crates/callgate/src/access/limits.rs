@@ -60,7 +60,6 @@ impl Rate {
         (interval.saturating_mul(servers.into()), u64::from(self.burst.div_ceil(servers)))
     }
 
-    /// Returns half of the rate.
     fn half(self) -> Self {
         Self { count: self.count.div_ceil(2), burst: self.burst.div_ceil(2), ..self }
     }
@@ -155,8 +154,8 @@ impl FromStr for RateLimit {
 /// Limits of requests and of tools. `None` means that the limit is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
-    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers without a
-    /// user and an address share one count.
+    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers that
+    /// have neither a user nor an address share one count.
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
     pub total: Option<RateLimit>,

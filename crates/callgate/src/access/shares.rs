@@ -26,7 +26,7 @@ pub(crate) enum Principal {
     User(i64),
     /// A client without a credential, by its address. Of an IPv6 address, only the network (/64) is used.
     Address(IpAddr),
-    /// The server itself, or a client without a credential and an address, such as one on standard input.
+    /// The server itself, or a client that has neither a credential nor an address, such as one on standard input.
     Unknown,
 }
 

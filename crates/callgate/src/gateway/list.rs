@@ -36,13 +36,11 @@ impl Gateway {
         }
     }
 
-    /// Returns a hash of the caller's tools.
     pub(crate) fn tools_hash(&self, caller: &Caller) -> u64 {
         let snapshot = self.snapshot.load();
         snapshot.catalog.listing_hash(&Self::listing(&snapshot, caller))
     }
 
-    /// Returns a summary of the caller's tools.
     pub(crate) fn tools_summary(&self, caller: &Caller) -> String {
         let snapshot = self.snapshot.load();
         snapshot.catalog.summary(&Self::listing(&snapshot, caller)).to_owned()

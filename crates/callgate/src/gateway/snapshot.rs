@@ -9,7 +9,6 @@ use crate::gateway::settings::Settings;
 use crate::gateway::visibility::Visibility;
 use crate::upstream::Upstream;
 
-/// Upstreams by name.
 pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;
 
 /// Catalog, settings and upstreams at one point in time.

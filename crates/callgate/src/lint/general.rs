@@ -55,7 +55,6 @@ fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
     })
 }
 
-/// Checks a tool.
 pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut report_if = |level, code, message: Option<String>| {

@@ -40,7 +40,6 @@ pub struct Method {
     pub(crate) input: Input,
     pub(crate) output: Option<ValueType>,
     pub(crate) safety: Option<Safety>,
-    /// Whether `safety` is a guess.
     pub(crate) safety_is_guess: bool,
     pub(crate) annotations: Map<String, Value>,
     pub(crate) requirement: Requirement,
@@ -138,7 +137,7 @@ pub enum DefinitionError {
     )]
     ClassesTooLarge(usize),
     /// The tool is larger than 4 GiB.
-    #[error("the definition is too large")]
+    #[error("the tool is larger than 4 GiB")]
     TooLarge,
     /// An `x-mcp-header` annotation is invalid; clients would drop the tool.
     #[error("`x-mcp-header` {0}")]

@@ -34,7 +34,6 @@ pub struct Types {
     sizes: HashMap<ClassName, Size>,
 }
 
-/// Size of a definition.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     nodes: usize,

@@ -118,7 +118,7 @@ impl Builder {
         self
     }
 
-    /// Adds methods that run on other upstreams.
+    /// Adds methods that run on the upstreams added with [`Self::upstream`].
     pub fn upstream_methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.upstream_methods.extend(methods);
         self
@@ -158,13 +158,13 @@ impl Builder {
         self
     }
 
-    /// Sets an implementation of prompts, which replaces functions.
+    /// Sets an implementation of prompts. It replaces functions added with `prompts`.
     pub fn prompts_of(mut self, prompts: impl Prompts + 'static) -> Self {
         self.services.prompts = Some(Arc::new(prompts));
         self
     }
 
-    /// Sets an implementation of resources, which replaces functions.
+    /// Sets an implementation of resources. It replaces functions added with `resources`.
     pub fn resources_of(mut self, resources: impl Resources + 'static) -> Self {
         self.services.resources = Some(Arc::new(resources));
         self

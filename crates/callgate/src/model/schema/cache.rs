@@ -41,7 +41,6 @@ impl<T: Send + Sync + 'static> SchemaCache<T> {
         Ok(compiled)
     }
 
-    /// Returns the compiled schema.
     pub(crate) fn compiled(&self, schema: &Bytes) -> Result<Arc<T>, DefinitionError> {
         if let Some(compiled) = self.cache.get(schema) {
             return Ok(compiled);

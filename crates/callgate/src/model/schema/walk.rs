@@ -78,7 +78,6 @@ pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<St
     }
 }
 
-/// Returns all references in a schema.
 pub(crate) fn references(schema: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     for_each_schema(schema, &mut |map| {

@@ -15,7 +15,6 @@ use crate::wire::Revision;
 
 use super::json as write_json;
 
-/// Format of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ToolFormat {
     /// REST: all members, with the method's id as the name.
@@ -171,7 +170,6 @@ pub(crate) fn write(format: ToolFormat, name: &str, tool: RestTool<'_>, out: &mu
     out.extend_from_slice(tool.bytes.get(parts.output_end as usize..).unwrap_or_default());
 }
 
-/// Classifies an output schema.
 pub(super) fn classify_output(schema: &Value) -> OutputKind {
     if schema.get("type").is_some_and(|ty| ty == "object") {
         return OutputKind::Object;
