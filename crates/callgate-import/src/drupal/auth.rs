@@ -75,7 +75,6 @@ fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
     })
 }
 
-/// Returns the section and the mask for a scope.
 fn section(scope: &str) -> (String, RequiredMask) {
     let (section, mask) = match scope.rsplit_once(':') {
         Some((section, "read")) if !section.is_empty() => (section, Mask::Read),

@@ -64,7 +64,7 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
         None => None,
         Some("1" | "true" | "t") => Some(true),
         Some("0" | "false" | "f") => Some(false),
-        Some(other) => anyhow::bail!("exposed: `{other}`"),
+        Some(other) => anyhow::bail!("unknown `exposed` value `{other}`; expected 0 or 1"),
     };
     Ok(Method {
         id: row.rpc_method.clone(),

@@ -227,7 +227,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the style of the parameters.
 fn style(method: &Value) -> anyhow::Result<ParamStyle> {
     match method.get("paramStructure").map(|structure| structure.as_str().ok_or(structure)) {
         None | Some(Ok("either")) => Ok(ParamStyle::Either),

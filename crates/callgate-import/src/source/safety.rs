@@ -155,7 +155,6 @@ fn first_sentences(description: &str) -> String {
     sentences.take(SENTENCES).collect::<Vec<_>>().join(" . ")
 }
 
-/// Form of a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Base,
