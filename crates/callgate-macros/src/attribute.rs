@@ -8,7 +8,6 @@ use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, MetaList, Token};
 
 use crate::errors::Errors;
 
-/// Kind of attribute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Method,
@@ -49,7 +48,6 @@ impl Kind {
     }
 }
 
-/// Arguments of an attribute.
 #[derive(Default)]
 pub(crate) struct AttributeArgs {
     strings: Vec<(String, LitStr)>,

@@ -13,13 +13,11 @@ use syn::{
 use crate::docs;
 use crate::errors::Errors;
 
-/// A parsed signature.
 pub(crate) struct Signature {
     pub(crate) is_async: bool,
     /// Whether the function has `&self`.
     pub(crate) has_self: bool,
     pub(crate) inputs: Vec<Input>,
-    /// Return type.
     pub(crate) output: Type,
 }
 
