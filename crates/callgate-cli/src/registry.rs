@@ -84,7 +84,7 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
         .with_context(|| format!("cannot attach `{}`", attach.database))?;
     for id in store.unused_overlays().await?.iter().take(MAX_LOGGED) {
         tracing::warn!(
-            "the overlay has an entry for `{id}`, which does not exist in the Festi database"
+            "the overlay has an entry for method `{id}`, which does not exist in the Festi database"
         );
     }
     Ok(Arc::new(store))
