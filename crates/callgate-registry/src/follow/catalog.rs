@@ -157,8 +157,8 @@ fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     tracing::warn!(
         methods = named.join(", "),
         count = now.len(),
-        "every caller may call methods without a section, even without a token; add sections, or set \
-         `open_methods` to `refuse`; if this is intended, set it to `allow`"
+        "every caller may call methods without a section, even without a token; if this is intended, \
+         set `open_methods` to `allow`; otherwise add sections, or set it to `refuse`"
     );
 }
 
