@@ -334,7 +334,7 @@ mod tests {
             (0..200_000).filter(|number| buckets.take(address(*number), slow, 0).is_ok()).count();
         assert_eq!(admitted, MAX_KEYS + 2, "the others share a bucket");
         assert_eq!(buckets.by_key.len(), MAX_KEYS + 1);
-        assert!(buckets.take(address(0), slow, 0).is_ok(), "known ones keep theirs");
+        assert!(buckets.take(address(0), slow, 0).is_ok(), "known keys keep their own bucket");
         assert!(buckets.take(address(300_000), slow, 3 * 3_600 * SECOND).is_ok());
         assert_eq!(buckets.by_key.len(), 1);
     }

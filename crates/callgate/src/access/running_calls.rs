@@ -15,7 +15,7 @@ pub(crate) struct RunningCalls {
     hasher: RandomState,
 }
 
-/// Number of calls by limit. Only limits with running calls are present.
+/// Number of running calls by key. Keys without running calls are absent.
 type Counts = HashMap<Key, usize>;
 
 /// Identifies a count: the principal (`None` for all principals together), and a hash of the method and the limit. The

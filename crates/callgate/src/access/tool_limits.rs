@@ -42,7 +42,8 @@ pub(crate) struct CallBounds {
 }
 
 impl ToolLimit {
-    /// Returns the pattern, and whether the limit is per caller. They identify the limit if its value changes.
+    /// Returns the pattern, and whether the limit is per caller. Together they identify the limit even after its value
+    /// has changed.
     pub(super) fn scope(&self) -> (&str, bool) {
         (&self.pattern, self.per_caller)
     }

@@ -54,8 +54,8 @@ impl BridgeFailure {
                 format!("cannot reach {endpoint}: {message}. Is the server running? Check the URL")
             }
             SendErrorKind::ClosedInHandshake => format!(
-                "cannot reach {endpoint}: it accepted the connection and closed it during the TLS \
-                 handshake. If it does not speak TLS, use `http://`"
+                "cannot reach {endpoint}: the server accepted the connection and closed it during the TLS \
+                 handshake. If the server does not speak TLS, use `http://`"
             ),
             SendErrorKind::Untrusted => format!(
                 "cannot trust {endpoint}: {message}. If your own certificate authority signed \

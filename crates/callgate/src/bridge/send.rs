@@ -30,8 +30,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of times that the server may accept a connection and close it without a response.
 const MAX_BREAKS: usize = 4;
 const BREAK_DELAY: Duration = Duration::from_millis(500);
-/// Time limit for opening a connection, after the first requests could not reach the server in
-/// `Limits::first_request_wait`.
+/// Time limit for opening a connection if the server was not reached within `Limits::first_request_wait`.
 const LATE_CONNECT: Duration = Duration::from_secs(1);
 const MAX_ERROR_BYTES: usize = 1 << 20;
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);

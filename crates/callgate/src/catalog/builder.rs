@@ -81,8 +81,8 @@ impl CatalogBuilder {
         true
     }
 
-    /// Adds a method. `fingerprint` identifies the definition it was made from. `findings` are reported
-    /// together with those that are found here.
+    /// Adds a method. `fingerprint` identifies the definition of the method. `findings` are reported together with the
+    /// findings of the catalog itself.
     pub fn add(
         &mut self,
         method: Method,

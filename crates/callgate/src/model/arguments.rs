@@ -453,7 +453,7 @@ impl CompiledInput {
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
-    /// Returns two parameters: one that cannot be sent by position while an optional parameter before it is absent, and this
+    /// Returns a parameter that cannot be sent by position if an optional parameter before it is absent, and this
     /// optional parameter. Returns `None` if there is no such pair.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {

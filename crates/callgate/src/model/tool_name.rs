@@ -183,7 +183,8 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
-/// Returns `true` if a name has a hash although it is not too long: another method has the same name without the hash.
+/// Returns `true` if a name ends with a hash although it is short enough without one. Then another method has the same
+/// name without the hash.
 pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
     let whole = prefix.prepend(&plain(id));
     whole.len() <= MAX_LENGTH && whole != name.as_str() && hashed(prefix, id) == name.as_str()

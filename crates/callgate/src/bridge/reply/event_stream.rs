@@ -77,7 +77,7 @@ impl Bridge {
                 if let Some(live) = live {
                     self.listen_to(&live, &mut position).await;
                 }
-                // The server has no stream for this session, so this waits until the session is replaced.
+                // The server has no stream for this session. Waits until the session is replaced.
                 std::future::pending::<()>().await;
             };
             let is_over = tokio::select! {

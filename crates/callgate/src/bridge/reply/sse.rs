@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(data("id: 1\ndata:\n\n"), [""]);
         let (events, _) = read(b"event: ping\ndata: x\n\ndata: y\n\n");
         assert_eq!(events[0].kind, "ping");
-        assert_eq!(events[1].kind, "", "it counts for one event");
+        assert_eq!(events[1].kind, "", "the kind applies to one event");
     }
 
     #[test]

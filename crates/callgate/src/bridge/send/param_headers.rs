@@ -125,6 +125,10 @@ mod tests {
         assert_eq!(sent("other", &json!({"region": "eu"})), [""; 0]);
         let list = json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
         assert!(learned.learn(&raw(&list)).is_none());
-        assert_eq!(sent("t", &json!({"region": "eu"})), [""; 0], "it is so no longer");
+        assert_eq!(
+            sent("t", &json!({"region": "eu"})),
+            [""; 0],
+            "a new list replaces the annotations"
+        );
     }
 }

@@ -221,7 +221,7 @@ impl<'a> SchemaMover<'a> {
         Some(key)
     }
 
-    /// Returns a digest of a definition and of all definitions it refers to, or `None` if it cannot be moved.
+    /// Returns a digest of a definition and of all definitions it refers to, or `None` if the definition cannot be moved.
     fn identity(&mut self, path: &str) -> Option<[u8; 32]> {
         let mut seen = HashSet::new();
         let mut digests = BTreeSet::new();

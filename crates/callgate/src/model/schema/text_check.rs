@@ -51,7 +51,7 @@ impl Present {
     }
 }
 
-/// A schema by the type of the value. Values of types that are not set are not accepted.
+/// The values that a schema accepts, by JSON type. Values of a type that is not set are not accepted.
 #[derive(Debug, Default)]
 pub(crate) struct TextCheck {
     null: bool,
