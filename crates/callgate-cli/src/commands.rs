@@ -46,7 +46,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     // Does not wait for a pending read of standard input, which may never end.
     runtime.shutdown_background();
     result.map_err(|error| match error.downcast_ref() {
-        // The error of a database does not contain the URL, so it is added.
+        // The error of a database does not contain the URL, so the URL is added.
         Some(StoreError::Database(_)) => error.context(format!("registry `{}`", config.database)),
         _ => error,
     })

@@ -47,10 +47,10 @@ pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> 
         if !is_empty(store).await? {
             return Err(hinted(
                 format!("`{database}` is a registry that the demo did not create"),
-                "use another with `--database sqlite:PATH`, or serve this one without `--demo`",
+                "use another registry with `--database sqlite:PATH`, or serve this one without `--demo`",
             ));
         }
-        // Set first, so that the next start completes an interrupted one.
+        // Set first, so that the next start completes a start that was interrupted.
         store.set_meta(CREATED_BY_DEMO, INCOMPLETE).await?;
     }
     if store.meta(CREATED_BY_DEMO).await?.as_deref() == Some(INCOMPLETE) {

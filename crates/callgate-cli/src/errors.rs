@@ -104,9 +104,9 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
         OpenError::Newer { .. } => "use the newer version of callgate that migrated the registry",
         OpenError::Older { .. } => "upgrade the registry with `callgate migrate`",
         OpenError::Unreleased => {
-            "create it anew: `callgate export > methods.json` with the build that created it; then, with another \
-             file or an empty database, `callgate migrate` and `callgate import manifest methods.json`, and add \
-             users, grants and tokens again"
+            "create a new registry: run `callgate export > methods.json` with the build that created the old one; \
+             then, with another file or an empty database, run `callgate migrate` and `callgate import manifest \
+             methods.json`, and add users, grants and tokens again"
         }
         OpenError::OtherTables => {
             "remove `preset` and `tables.*` from the configuration, since the registry knows its table names; or use another database"

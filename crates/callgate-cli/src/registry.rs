@@ -101,7 +101,7 @@ async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()
             "the registry `{}` belongs to a Festi database, which defines access to the methods",
             config.database
         ),
-        "add `--preset festi --attach URL` with its URL, or use another registry with `--database`",
+        "add `--preset festi --attach URL` with the URL of that database, or use another registry with `--database`",
     ))
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::R
             "the registry `{}` belongs to a Festi database, which contains the users",
             config.database
         ),
-        "add them there and use `--preset festi --attach URL`, or use another registry with `--database`",
+        "add users to that database and use `--preset festi --attach URL`, or use another registry with `--database`",
     ))
 }
 

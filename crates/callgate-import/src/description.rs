@@ -46,12 +46,12 @@ impl Description {
             }
             Self::Drupal(Module::Mcp) => (
                 "does not have the module `jsonrpc_mcp`",
-                "check the URL of the site; if it has only the module `jsonrpc_discovery`, `--from discovery` \
+                "check the URL of the site; if the site has only the module `jsonrpc_discovery`, `--from discovery` \
                  reads all methods that the user may use, marked as tools or not",
             ),
             Self::Drupal(Module::Discovery) => (
                 "does not have the module `jsonrpc_discovery`",
-                "enable it; it is a part of the module `jsonrpc`",
+                "enable this module, which is a part of the module `jsonrpc`",
             ),
         }
     }

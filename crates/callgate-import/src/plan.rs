@@ -419,7 +419,7 @@ impl Plan {
         source: &Source,
         stricter: Option<String>,
     ) {
-        let mut reason = format!("all columns, since {} has it too", last.source);
+        let mut reason = format!("all columns, since {} has the method too", last.source);
         if let Some(sections) = stricter {
             reason.push_str("; this source requires ");
             reason.push_str(&sections);
@@ -443,7 +443,7 @@ impl Plan {
 
     fn remove(&mut self, row: &MethodRow, note: &ImportRow, mut written: Written, prune: bool) {
         if let Some(other) = written.also_in.pop_first() {
-            let reason = format!("all columns, since {other} has it");
+            let reason = format!("all columns, since {other} has the method");
             self.kept.push(Refusal::new(&note.rpc_method, reason));
             // This style was set for all methods of the source that no longer has the method.
             written.source_params_by = None;

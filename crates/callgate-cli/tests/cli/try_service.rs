@@ -150,9 +150,9 @@ fn a_service_that_needs_more_than_try_sends_is_asked_once_and_the_way_is_named()
     callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: HTTP 426: the service expects another protocol: "Upgrade Required"; set `url` to `ws://…` or `wss://…`
     hint: give the URL with the scheme that the service expects
     callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: HTTP 409: the service expects a session; set `login.header` to `x-transmission-session-id`
-    hint: the service expects a login: write it to callgate.toml as `login` of an upstream, and import the methods with `--upstream NAME`
+    hint: the service expects a login: configure it as `login` of an upstream in callgate.toml, and import the methods with `--upstream NAME`
     callgate: http://127.0.0.1:[port]/rpc: POST rpc.discover: Not authenticated (code 1)
-    hint: the service expects a login: write it to callgate.toml as `login` of an upstream, and import the methods with `--upstream NAME`
+    hint: the service expects a login: configure it as `login` of an upstream in callgate.toml, and import the methods with `--upstream NAME`
     callgate: http://127.0.0.1:[port]/ does not respond with JSON-RPC
       POST rpc.discover: the response is `text/html`, not JSON: "Welcome"
       GET: the reply is not JSON

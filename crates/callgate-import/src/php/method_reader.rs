@@ -216,7 +216,7 @@ pub(super) fn description(doc: &Docblock) -> String {
     }
 }
 
-/// Takes the tag of a parameter. This is the tag with its name, or an unnamed tag at its position.
+/// Takes the tag of a parameter: the tag with the name of the parameter, or an unnamed tag at the parameter's position.
 fn tag_of(tags: &mut [TypedTag], name: &str, number: usize) -> TypedTag {
     match tags.iter_mut().find(|tag| tag.name.as_deref() == Some(name)) {
         Some(tag) => std::mem::take(tag),

@@ -28,13 +28,13 @@ const OTHER_ANSWER: &str = "a login page or a proxy may have replied; try the sa
 const METHOD_FAILED: &str =
     "the service has this method but returned an error; other descriptions were not requested";
 
-const LOGIN: &str = "the service expects a login: write it to callgate.toml as `login` of an upstream, and import the \
+const LOGIN: &str = "the service expects a login: configure it as `login` of an upstream in callgate.toml, and import the \
      methods with `--upstream NAME`";
 
-const CREDENTIALS: &str = "give credentials, or ones with more permissions: `--basic USER` with `--password-env \
+const CREDENTIALS: &str = "give credentials, or credentials with more permissions: `--basic USER` with `--password-env \
      VARIABLE`, or `--header-env Authorization=VARIABLE`";
 
-const CREDENTIALS_OR_UPSTREAM: &str = "give credentials, or ones with more permissions: `--basic USER` with \
+const CREDENTIALS_OR_UPSTREAM: &str = "give credentials, or credentials with more permissions: `--basic USER` with \
      `--password-env VARIABLE`, `--header-env Authorization=VARIABLE`, or those of an upstream with `--upstream NAME`";
 
 /// Name of the request for a document at the URL of a service.

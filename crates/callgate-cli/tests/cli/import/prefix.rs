@@ -153,7 +153,7 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     let both = of("Dogs", &["ping", "dog.get"]);
     let ran = dir.try_import(&both, &[]);
     insta::assert_snapshot!(ran.stdout(), @"
-    kept     ping: all columns, since OpenRPC document `Cats` has it too
+    kept     ping: all columns, since OpenRPC document `Cats` has the method too
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
     assert!(ran.stderr().contains("`--prefix` imports both methods; "), "{}", ran.stderr());
@@ -163,7 +163,9 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     // First one document loses the method, then the other.
     let said = dir.import(&of("Cats", &["cat.get"]), &["--prune"]);
     assert!(
-        said.starts_with("kept     ping: all columns, since OpenRPC document `Dogs` has it\n"),
+        said.starts_with(
+            "kept     ping: all columns, since OpenRPC document `Dogs` has the method\n"
+        ),
         "{said}"
     );
     dir.import(&both, &[]);
@@ -188,7 +190,7 @@ fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
     let second = second.replace("\"Pets\"", "\"Pets 2\"");
     let ran = dir.try_import(&second, &["--section", "pets:write"]);
     insta::assert_snapshot!(ran.stdout(), @"
-    kept     pet.get: all columns, since OpenRPC document `Pets` has it too; this source requires pets:write
+    kept     pet.get: all columns, since OpenRPC document `Pets` has the method too; this source requires pets:write
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
     let note = "import it with `--name` and the earlier title";
