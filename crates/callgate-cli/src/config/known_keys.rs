@@ -112,25 +112,25 @@ database.max_connections | 8 | maximum number of connections to the database
 database.connect_timeout_seconds | 5 | timeout of a new connection to the database
 database.statement_timeout_seconds | 10 | timeout of an SQL statement; see also `database.load_timeout_seconds`
 database.load_timeout_seconds | 120 | timeout of an SQL statement that reads whole tables, or that creates or changes tables
-preset | | defaults for a kind of application: `festi` or `drupal`; this page states which defaults a preset changes
+preset | | defaults for a kind of application: `festi` or `drupal`; this page and [registry.md](registry.md#settings) state which defaults a preset changes
 require_auth | false | refuse callers without a token; implied by the preset `festi`
-allow_anonymous | false | accept callers without a token on addresses that other machines can reach
+allow_anonymous | false | accept callers without a token on addresses that other machines can reach; if `listen` is such an address, the server starts only with this key or with `require_auth`
 trusted_proxies | | addresses of the proxies in front of this server, such as `127.0.0.1` or `10.1.2.0/28`, separated by commas; list only proxies, because the server takes the address of the client from the header that these hosts send
 forwarded_header | x-forwarded-for | header in which the trusted proxies send the address of the client: `x-forwarded-for` or `forwarded`
 allowed_hosts | | host names that requests may have in the header `Host`, separated by commas; `localhost` and IP addresses are always allowed. `*` allows any host name
-allowed_origins | | origins of web pages that may send requests, such as `https://app.example.com`, separated by commas; web pages of this machine are always allowed. `*` allows any origin
+allowed_origins | | origins of web pages that may send requests, such as `https://app.example.com`, separated by commas; web pages of `localhost` and of loopback addresses are always allowed. `*` allows any origin
 raw_request | | accept an MCP message in the URL, `GET /mcp?rawRequest=…`, for debugging; such a message can call only read-only tools ([mcp.md](mcp.md#get-rawrequest)). The default is `false`. With the preset `festi`, the default is `true`
 exposure | | methods that are tools: `all` (all methods except those whose column `exposed` is 0) or `marked` (only methods whose column `exposed` is 1); the default is `all`. With the preset `drupal`, the default is `marked`
 open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With `require_auth`, the default is `refuse`. Without `require_auth`, the default is to allow the calls and to log a warning. The preset `festi` sets `allow`
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
-max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If no connection is idle, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
+max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If the server can close no connection, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
 call_timeout_seconds | 30 | timeout of a call; for an upstream with `timeout_seconds`, that value applies instead
-limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; if half of `limits.requests` is lower, that is the default. See [reliability.md](../operate/reliability.md#rate-limits)
+limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; if half of `limits.requests` is lower, that half is the default. See [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
 limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
-token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; 0 counts as 1
+token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; known tokens are those in the memory of the server. 0 counts as 1
 max_kept_tokens | 100000 | maximum number of tokens that are kept in memory; if a token is not in memory, it is looked up in the registry
 key_rotation_days | 30 | age at which the key that signs sessions is replaced; 0 disables rotation
 metrics | false | serve metrics on `/metrics`, in the text format of Prometheus; if `operations_listen` is set, metrics are always served at that address
@@ -163,7 +163,7 @@ basic_user | | user name for HTTP Basic authentication
 basic_password | | password for HTTP Basic authentication
 ids | text | type of request ids: `text` or `integer`
 pass_caller | | table of HTTP headers that identify the caller to the service; the keys are `user_id`, `user_name`, `role` and `token` (the token that the caller sent). The value of each key is the name of the header. See [credentials.md](../guide/credentials.md#pass-on-the-caller)
-credential | | table that defines how the credential of the calling user is sent; exactly one of these keys is required: `header`, `member` (a JSON member beside `params`) or `first_param = true`. `prefix` is an optional text before the credential. If the caller has no credential, `missing` decides: `refuse` (the call is refused, the default) or `anonymous` (the call is sent without a credential). If `oauth` is `refresh_token` or `client_credentials`, Callgate requests an access token with the credential, and sends the access token. See [credentials.md](../guide/credentials.md#a-credential-of-each-user)
+credential | | table that defines how the credential of the calling user is sent; exactly one of these keys is required: `header`, `member` (a JSON member beside `params`) or `first_param = true`. `prefix` is an optional text before the credential. If the caller has no credential, `missing` decides: `refuse` (the call is refused, the default) or `anonymous` (the call is sent without a credential). With the key `oauth` in this table (`refresh_token` or `client_credentials`), Callgate requests an access token with the credential, and sends the access token. See [credentials.md](../guide/credentials.md#a-credential-of-each-user)
 oauth | | table of the OAuth 2.0 client that requests access tokens; its keys are `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token` and `client_auth`. `client_auth` defines how `client_id` and `client_secret` are sent: `basic` (with HTTP Basic, the default) or `post` (in the body). See [credentials.md](../guide/credentials.md#oauth)
 login | | table of the login at the service; its keys are `method`, `path`, `params`, `header`, `member`, `first_param`, `prefix`, `token` and `refusals`. See [sessions.md](../guide/services/sessions.md)
 without_credential | | list of methods whose requests contain no credential; these requests have no header `Authorization`, no token of the caller, and nothing of `credential`, `oauth`, `login`, `members` and `first_params`
@@ -174,19 +174,19 @@ timeout_seconds | | timeout of a call of this upstream; the default is the value
 connect_timeout_seconds | 5 | timeout of a new connection; if half of `timeout_seconds` is shorter, that value applies instead
 max_result_bytes | 4194304 | maximum size of a response
 max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait
-http2 | false | use HTTP/2 without TLS; with TLS, HTTP/2 is negotiated in any case
+http2 | false | use HTTP/2 even without TLS; with TLS, HTTP/2 is negotiated in any case
 batch | false | send calls that arrive at the same time as one JSON-RPC batch; cannot be used with WebSocket
 trust_results | false | pass on results without checking them against the output schemas of their methods
 calls | single | where calls are sent: `single` (all calls to `url`) or `per_tool` (each call to the URL of its tool, as with Drupal's `jsonrpc_mcp`); `per_tool` cannot be used with WebSocket or `batch`
 tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url`, without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
-null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, such a call is refused with the styles `name` and `position` of `params`
+null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, a call with such a value is refused, unless the parameters are sent with the style `either` or `position-null`
 trust_errors | false | pass on the text of errors with the code -32603, and of responses that are not JSON-RPC; if `false`, the text is only logged
 ca_file | | file with PEM certificates of authorities to trust, in addition to those of the system"#,
 );
 
 /// Keys of `[imports.NAME]`.
 pub(super) const IMPORT_KEYS: Keys = Keys(
-    "arguments | | arguments of `callgate import`: the kind of source, the source, and options
+    "arguments | | list of the arguments of `callgate import`: the kind of source, the source, and options
 every_seconds | 300 | interval at which the source is read
 policy | apply | what happens to a change of the source: `apply` (it is written to the registry), `hold` (it is written after `callgate import approve NAME DIGEST`) or `show` (it is only logged)",
 );

@@ -23,10 +23,10 @@ pub(crate) fn check_reference(name: &str, text: &str) {
 #[test]
 fn the_reference_of_the_configuration_is_up_to_date() {
     let mut text = String::from(
-        "# Configuration\n\nGenerated from the program; do not edit. Each key of the first table can be set in two places: in \
-         the environment variable that the table names, or in the file. The file is `callgate.toml` in the working directory, \
-         or the file that `--config` or `CALLGATE_CONFIG` names. Some keys have an option of a command too, such as `--listen` \
-         for `listen`; [command-line.md](command-line.md) lists the options. If a key is set several times, the option takes \
+        "# Configuration\n\nGenerated from the program; do not edit. Each key of the first table can be set in the environment \
+         variable that the table names, or in the file. The file is `callgate.toml` in the working directory, or the file that \
+         `--config` or `CALLGATE_CONFIG` names. Some keys can also be set with an option of a command, such as `--listen` for \
+         `listen`; [command-line.md](command-line.md) lists the options. If a key is set several times, the option takes \
          precedence over the variable, and the variable over the file. An unknown key is an error.\n\n\
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
@@ -38,7 +38,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
         "\n## `[upstreams.NAME]`\n\nA table of this form in the file, or a row of the registry with the same keys, defines a \
          service that runs methods ([upstreams.md](../guide/upstreams.md)). These keys have no variables. But a value can be \
          read from an environment variable or from a file: `{ env = \"NAME\" }` or `{ file = \"PATH\" }`. If \
-         `prefix = \"…\"` is added, its text is put before the value. Use this form for secrets. It is accepted for:\n\n\
+         `prefix = \"…\"` is added, its text is put before the value. Use these forms for secrets. They are accepted for:\n\n\
          - `url`, `basic_user` and `basic_password`;\n\
          - the values of `headers`, `members`, `first_params` and `login.params`;\n\
          - `token_url`, `client_id`, `client_secret` and `refresh_token` of `oauth`.\n\n\
