@@ -59,7 +59,7 @@ pub(crate) struct GlobalArgs {
     /// URL of a Festi application's database, which is only read; needs `--preset festi`
     #[arg(long, global = true, value_name = "URL", help_heading = GLOBAL)]
     pub(crate) attach: Option<String>,
-    /// Manifest that adds to the methods of the attached database
+    /// Manifest that completes or changes the methods of the attached database
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     pub(crate) overlay: Option<PathBuf>,
 }
@@ -85,8 +85,8 @@ pub(crate) enum Command {
     Try(TryArgs),
     /// Connect a client that speaks MCP over standard input and output to a server over HTTP
     ///
-    /// Forwards each message to a Streamable HTTP server, and its replies back. Pass the token in the
-    /// environment variable `CALLGATE_TOKEN`.
+    /// Forwards each message of the client to a Streamable HTTP server, and returns the replies of the server. Pass the
+    /// token in the environment variable `CALLGATE_TOKEN`.
     Bridge(BridgeArgs),
     /// Manage methods
     #[command(subcommand)]
@@ -101,8 +101,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Call a tool from the command line
     ///
-    /// Runs the same steps as a call over the network, without a server: access control, argument checks and
-    /// the upstream. The caller is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
+    /// Without `--url`, runs the same steps as a server: access control, argument checks and the upstream. The caller
+    /// is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
     Call(CallArgs),
     /// Check tools for problems with known MCP clients
     ///

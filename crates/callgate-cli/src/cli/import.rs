@@ -18,7 +18,7 @@ pub(crate) enum ImportCommand {
     From(Box<Import>),
     /// List changes that wait for approval
     ///
-    /// These come from `[imports.NAME]` in the configuration with `policy = "hold"`.
+    /// The changes come from tables `[imports.NAME]` of the configuration with `policy = "hold"`.
     #[command(after_long_help = "Example:\n  callgate import pending")]
     Pending {
         /// Print JSON, one object per line
@@ -45,14 +45,15 @@ pub(crate) enum ImportCommand {
 pub(crate) enum Import {
     /// Import from an OpenRPC document of any version
     ///
-    /// From a service, reads `rpc.discover` or the document at its URL. Reads no further documents except
+    /// From a URL, reads the document at this URL, or the result of `rpc.discover`. Reads no further documents except
     /// those of `--reference`. Deprecated methods and notifications are imported, but are not tools.
     #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]
     Openrpc {
         /// File, or URL of a service or a document [default: the URL of the upstream]
         #[arg(value_name = "FILE|URL")]
         source: Option<String>,
-        /// File to read for references to `NAME`, such as `./types.json`; may be repeated
+        /// Name of a document in references, such as `./types.json`, and the file that contains the document; may be
+        /// repeated
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
         /// Name of this document, if another source of the upstream has the same title [default: its title]
@@ -80,8 +81,8 @@ pub(crate) enum Import {
     },
     /// Import from a Drupal site with the module `jsonrpc_mcp`
     ///
-    /// Reads the methods that are marked as tools. The upstream is `/jsonrpc` of the site. The list depends on
-    /// the user who requests it.
+    /// Reads the methods that are marked as tools. The URL of the upstream is `/jsonrpc` of the site. The list of
+    /// methods depends on the user of the site who requests it.
     #[command(after_long_help = "Example:\n  callgate import drupal https://example.com")]
     Drupal {
         /// URL of the site [default: the URL of the upstream]
@@ -205,7 +206,7 @@ pub(crate) enum Review {
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
-    /// Upstream that runs the methods [default: the upstream of the manifest, or `default`]
+    /// Upstream that runs the methods [default: `default`, or the upstream that a manifest names]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
     /// Prefix of the ids, such as `test.`, for a service that has the same methods as another one. The service

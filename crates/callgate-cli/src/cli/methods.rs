@@ -24,12 +24,12 @@ pub(crate) enum MethodCommand {
     /// List the methods
     #[command(after_long_help = "Example:\n  callgate method list --json")]
     List(ListArgs),
-    /// Show a method: its tool, the access that it requires, and findings
+    /// Show a method: its tool, the access that it requires, and its problems
     #[command(after_long_help = "Example:\n  callgate method show user.get --user ada")]
     Show {
         /// Id of the method
         id: String,
-        /// Also show whether this user may call it, and why
+        /// Also show whether this user may call the method, and why
         #[arg(long, value_name = "USER", alias = "caller")]
         user: Option<String>,
         /// Print JSON
@@ -46,7 +46,7 @@ pub(crate) enum MethodCommand {
         id: String,
         #[command(flatten)]
         fields: Box<MethodFields>,
-        /// Remove all sections: every caller may call the method
+        /// Remove all sections; the key `open_methods` then decides whether every caller or nobody may call the method
         #[arg(long, conflicts_with = "sections")]
         no_sections: bool,
         /// Undo a manual change: set this column to the value of the last import; may be repeated
@@ -160,7 +160,7 @@ pub(crate) struct CallArgs {
     /// User to call as
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// URL of a running MCP server; calls its tool with the token of `CALLGATE_TOKEN`
+    /// URL of a running MCP server that has the tool; the token is in `CALLGATE_TOKEN`
     #[arg(long, conflicts_with = "user")]
     pub(crate) url: Option<String>,
     /// Print the complete MCP result as JSON

@@ -46,8 +46,8 @@ pub(crate) enum KeyCommand {
     List(ListArgs),
     /// Create a new key that replaces the current one
     ///
-    /// The new key begins to sign after ten seconds, when all servers have loaded it. Signatures of older keys stay
-    /// valid. Servers also rotate keys automatically (`key_rotation_days`).
+    /// The new key begins to sign after ten seconds, when all servers have loaded it. Sessions that older keys signed
+    /// stay valid. Servers also rotate keys automatically (`key_rotation_days`).
     #[command(after_long_help = "Example:\n  callgate key rotate")]
     Rotate {
         /// Sign with the new key at once and delete all older keys. Use this if a key has leaked; clients then

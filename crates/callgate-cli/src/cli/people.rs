@@ -46,7 +46,7 @@ pub(crate) enum TokenCommand {
     /// List the tokens, without their secrets
     #[command(after_long_help = "Example:\n  callgate token list ada")]
     List {
-        /// User whose tokens are listed; by default all
+        /// User whose tokens are listed [default: all users]
         user: Option<String>,
         #[command(flatten)]
         list: ListArgs,
