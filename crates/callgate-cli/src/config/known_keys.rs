@@ -121,14 +121,14 @@ allowed_hosts | | host names that requests may have in the header `Host`, separa
 allowed_origins | | origins of web pages that may send requests, such as `https://app.example.com`, separated by commas; web pages of `localhost` and of loopback addresses are always allowed. `*` allows any origin
 raw_request | | accept an MCP message in the URL, `GET /mcp?rawRequest=…`, for debugging; such a message can call only read-only tools ([mcp.md](mcp.md#get-rawrequest)). The default is `false`. With the preset `festi`, the default is `true`
 exposure | | methods that are tools: `all` (all methods except those whose column `exposed` is 0) or `marked` (only methods whose column `exposed` is 1); the default is `all`. With the preset `drupal`, the default is `marked`
-open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With `require_auth`, the default is `refuse`. Without `require_auth`, the default is to allow the calls and to log a warning. The preset `festi` sets `allow`
+open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With the preset `festi`, the default is `allow`. Without this preset, the default is `refuse` if `require_auth` is set, and otherwise to allow the calls and to log a warning
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
 max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If the server can close no connection, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
 call_timeout_seconds | 30 | timeout of a call; for an upstream with `timeout_seconds`, that value applies instead
 limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; if half of `limits.requests` is lower, that half is the default. See [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
-limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
+limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters. An example is `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
 token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; known tokens are those in the memory of the server. 0 counts as 1
 max_kept_tokens | 100000 | maximum number of tokens that are kept in memory; if a token is not in memory, it is looked up in the registry
@@ -136,7 +136,7 @@ key_rotation_days | 30 | age at which the key that signs sessions is replaced; 0
 metrics | false | serve metrics on `/metrics`, in the text format of Prometheus; if `operations_listen` is set, metrics are always served at that address
 log | info | log level, or a list such as `info,callgate=debug`; with `--stdio` and for `callgate bridge`, the default is `warn`
 log_format | human | `human` or `json`
-tables.prefix | | prefix of the tables of sections, actions, permissions and settings; [registry.md](registry.md) lists these tables. The preset `festi` sets `festi_`
+tables.prefix | | prefix of the tables of sections, actions, permissions and settings; [registry.md](registry.md) lists these tables. With the preset `festi`, the default is `festi_`
 tables.rpc_methods | rpc_methods | table of methods
 tables.users | users | table of users
 tables.users_types | users_types | table of roles
