@@ -108,7 +108,7 @@ impl<'a> Upsert<'a> {
     }
 
     /// Returns the template of a query that checks whether the key exists.
-    pub(crate) fn look(&self) -> String {
+    pub(crate) fn exists(&self) -> String {
         format!("SELECT 1 FROM {} WHERE {}", self.table, self.is_it())
     }
 
@@ -382,7 +382,9 @@ mod tests {
         };
         let written = ALL.map(|dialect| match row.in_one(2, dialect) {
             Some(both) => vec![dialect.expand(&both)],
-            None => [row.look(), row.update(), row.insert()].map(|one| dialect.expand(&one)).into(),
+            None => {
+                [row.exists(), row.update(), row.insert()].map(|one| dialect.expand(&one)).into()
+            }
         });
         insta::assert_debug_snapshot!(written);
         assert_eq!(row.insert_values().len(), 6);

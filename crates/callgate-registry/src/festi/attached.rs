@@ -39,12 +39,12 @@ pub(crate) struct Attached {
     pub(super) site: Arc<Poller>,
     pub(super) options: AttachOptions,
     /// Polling task. The first read of the change counters starts it.
-    looking: OnceLock<AbortHandle>,
+    polling: OnceLock<AbortHandle>,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if let Some(task) = self.looking.get() {
+        if let Some(task) = self.polling.get() {
             task.abort();
         }
     }
@@ -69,12 +69,12 @@ impl Attached {
         let watch = PollState::new(every);
         watch.set_layout(layout);
         let site = Arc::new(Poller::new(festi, watch));
-        Ok(Self { site, options, looking: OnceLock::new() })
+        Ok(Self { site, options, polling: OnceLock::new() })
     }
 
     /// Polls all tables now.
-    pub(crate) async fn look(&self) -> Result<()> {
-        self.site.look(&Table::ALL).await
+    pub(crate) async fn poll(&self) -> Result<()> {
+        self.site.poll(&Table::ALL).await
     }
 
     /// Returns the ids in the overlay that do not exist in the database.
@@ -93,7 +93,7 @@ impl Attached {
 /// Reads Festi's rows and merges them with `own`, the rows of the registry.
 impl Attached {
     pub(crate) fn change_counters(&self, own: ChangeCounters) -> Result<ChangeCounters> {
-        self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
+        self.polling.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
         let numbers = self.site.watch.numbers()?;
         Ok(ChangeCounters {
             catalog: combined(own.catalog, numbers.catalog),

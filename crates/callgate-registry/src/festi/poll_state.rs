@@ -74,8 +74,8 @@ struct LastPoll {
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
     /// Number of tokens that several users share.
     shared: usize,
-    looked_at_access: Option<Instant>,
-    looked_at_methods: Option<Instant>,
+    access_polled_at: Option<Instant>,
+    methods_polled_at: Option<Instant>,
     /// Error of the last poll.
     failure: Option<FestiError>,
 }
@@ -97,10 +97,10 @@ impl PollState {
             last.is_none_or(|last| now.duration_since(last) + SLACK >= every)
         };
         let mut due = Vec::new();
-        if is_due(seen.looked_at_access, self.every.access) {
+        if is_due(seen.access_polled_at, self.every.access) {
             due.extend(Table::ALL.into_iter().filter(|table| *table != Table::Methods));
         }
-        if is_due(seen.looked_at_methods, self.every.methods) {
+        if is_due(seen.methods_polled_at, self.every.methods) {
             due.push(Table::Methods);
         }
         due
@@ -112,8 +112,8 @@ impl PollState {
         let due = |last: Option<Instant>, every: Duration| {
             last.unwrap_or(self.begun) + every.saturating_sub(SLACK)
         };
-        due(seen.looked_at_access, self.every.access)
-            .min(due(seen.looked_at_methods, self.every.methods))
+        due(seen.access_polled_at, self.every.access)
+            .min(due(seen.methods_polled_at, self.every.methods))
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -140,7 +140,7 @@ impl PollState {
     /// Returns how long the poll of permissions and tokens is overdue: the time since the last successful poll
     /// started, minus the poll interval. Returns zero if the poll is not due yet.
     pub(super) fn age(&self) -> Duration {
-        let last = self.seen().looked_at_access.unwrap_or(self.begun);
+        let last = self.seen().access_polled_at.unwrap_or(self.begun);
         last.elapsed().saturating_sub(self.every.access)
     }
 
@@ -205,10 +205,10 @@ impl PollState {
         }
         seen.layout = layout;
         if now.contains_key(&Table::Methods) {
-            seen.looked_at_methods = Some(begun);
+            seen.methods_polled_at = Some(begun);
         }
         if now.contains_key(&Table::Tokens) {
-            seen.looked_at_access = Some(begun);
+            seen.access_polled_at = Some(begun);
         }
         seen.numbers
     }

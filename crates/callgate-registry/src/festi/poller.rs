@@ -29,33 +29,33 @@ pub(super) struct Poller {
     pub(super) festi: Festi,
     pub(super) watch: PollState,
     /// Lock that is held during a poll, so that polls do not overlap.
-    looking: Mutex<()>,
+    polling: Mutex<()>,
 }
 
 impl Poller {
     pub(super) fn new(festi: Festi, watch: PollState) -> Self {
-        Self { festi, watch, looking: Mutex::default() }
+        Self { festi, watch, polling: Mutex::default() }
     }
 
     /// Polls at intervals.
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             let began = Instant::now();
-            let looked = with_timeout(POLL_TIMEOUT, self.look(&self.watch.due(began))).await;
+            let polled = with_timeout(POLL_TIMEOUT, self.poll(&self.watch.due(began))).await;
             let took = began.elapsed();
-            let next = match &looked {
+            let next = match &polled {
                 // Waits at least as long as the poll took.
                 Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_INTERVAL)),
                 Err(_) => Instant::now() + random_between(MAX_BACKOFF / 2, MAX_BACKOFF),
             };
-            self.watch.set_failure(looked.err());
+            self.watch.set_failure(polled.err());
             sleep_until(next).await;
         }
     }
 
     /// Polls tables.
-    pub(super) async fn look(&self, due: &[Table]) -> Result<()> {
-        let _one = self.looking.lock().await;
+    pub(super) async fn poll(&self, due: &[Table]) -> Result<()> {
+        let _one = self.polling.lock().await;
         let began = Instant::now();
         // The layout is read at the same interval as methods.
         let layout = if due.contains(&Table::Methods) {
@@ -227,7 +227,7 @@ mod tests {
         let (database, site) = site();
         database.0.takes.store(7_000, Ordering::SeqCst);
         let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first look", || site.watch.numbers().is_ok() && site.watch.knows_tokens()).await;
+        until("the first poll", || site.watch.numbers().is_ok() && site.watch.knows_tokens()).await;
         for number in 1..4 {
             database.0.content.store(number, Ordering::SeqCst);
             let access = i64::try_from(number).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     async fn a_look_that_fails_is_told_until_one_goes_well() {
         let (database, site) = site();
         let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first look", || site.watch.knows_tokens()).await;
+        until("the first poll", || site.watch.knows_tokens()).await;
         sleep(Duration::from_secs(5)).await;
         assert!(site.watch.age() < Duration::from_millis(100), "{:?}", site.watch.age());
         database.0.is_down.store(true, Ordering::SeqCst);
@@ -264,7 +264,7 @@ mod tests {
     async fn a_look_may_take_long_and_is_cut_off_after_a_minute() {
         let (database, site) = site();
         let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first look", || site.watch.knows_tokens()).await;
+        until("the first poll", || site.watch.knows_tokens()).await;
         let before = database.0.begun.load(Ordering::SeqCst);
         database.0.takes.store(20_000, Ordering::SeqCst);
         for _ in 0..120 {
@@ -272,7 +272,7 @@ mod tests {
             assert!(site.watch.numbers().is_ok(), "it is slow, not away");
         }
         let begun = database.0.begun.load(Ordering::SeqCst) - before;
-        assert!(begun < 40, "it is not looked at all the time: {begun}");
+        assert!(begun < 40, "it is not polled all the time: {begun}");
         database.0.takes.store(100_000, Ordering::SeqCst);
         until("one is cut off", || site.watch.numbers().is_err()).await;
         database.0.takes.store(0, Ordering::SeqCst);

@@ -115,11 +115,10 @@ impl CatalogSource {
 
     /// Stores tool names. Returns the catalog's change counter before and after the write, unless another program
     /// changed it in between.
-    pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
-        let remembered =
-            with_timeout(STORE_NAMES_TIMEOUT, self.store.store_tool_names(names)).await;
-        self.tracker.note_write(&remembered);
-        remembered.unwrap_or_else(|error| {
+    pub(super) async fn store_names(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
+        let stored = with_timeout(STORE_NAMES_TIMEOUT, self.store.store_tool_names(names)).await;
+        self.tracker.note_write(&stored);
+        stored.unwrap_or_else(|error| {
             tracing::warn!(error = error_chain(error), "failed to store tool names");
             None
         })

@@ -61,13 +61,13 @@ pub(super) struct Follower {
     /// Error of the last build. The build is retried.
     catalog_failure: Option<BuildFailure>,
     /// Task that stores tool names. It returns the catalog's change counter before and after the write.
-    remembering: Option<JoinHandle<Option<(i64, i64)>>>,
+    storing_names: Option<JoinHandle<Option<(i64, i64)>>>,
     /// Task that reconnects. Reconnecting may take longer than a poll.
     connecting: Option<JoinHandle<()>>,
     /// Number of consecutive failed polls.
     failures: u32,
     /// Start and end of the last poll.
-    looked: (Instant, Instant),
+    last_poll: (Instant, Instant),
     failure_log: FailureLog,
     logged_settings: BTreeSet<String>,
 }
@@ -117,10 +117,10 @@ impl Follower {
             seen: UNSEEN,
             building: None,
             catalog_failure: None,
-            remembering: None,
+            storing_names: None,
             connecting: None,
             failures: 0,
-            looked: (now, now),
+            last_poll: (now, now),
             failure_log: FailureLog::default(),
             logged_settings: BTreeSet::new(),
         }
@@ -145,7 +145,7 @@ impl Follower {
         self.readiness.set_check(Arc::new(HealthSource { tracker, store }));
         self.readiness.set_ready();
         // Runs in the background, because it takes longer than the rest if there are many tools.
-        self.remember(built.new_names);
+        self.store_names(built.new_names);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Follower {
     pub(super) async fn run(mut self) {
         loop {
             self.pause().await;
-            self.look().await;
+            self.poll().await;
         }
     }
 
@@ -167,7 +167,7 @@ impl Follower {
             self.check_grace_period();
             return sleep(pause.saturating_sub(left)).await;
         }
-        let (began, ended) = self.looked;
+        let (began, ended) = self.last_poll;
         let soon = ended + MIN_POLL_INTERVAL;
         tokio::select! {
             () = sleep_until(soon.max(began + POLL_INTERVAL)) => {}
@@ -177,11 +177,11 @@ impl Follower {
     }
 
     /// Polls once and logs the result.
-    async fn look(&mut self) {
+    async fn poll(&mut self) {
         let began = Instant::now();
         let number = self.authenticator.read_begins();
         let unavailable_for = self.tracker().age().unwrap_or_default();
-        match self.poll(began).await {
+        match self.read_changes(began).await {
             Ok(()) => {
                 self.failures = 0;
                 self.failure_log.success(unavailable_for);
@@ -196,7 +196,7 @@ impl Follower {
             }
         }
         self.authenticator.read_ended(number);
-        self.looked = (began, Instant::now());
+        self.last_poll = (began, Instant::now());
     }
 
     fn failed(&mut self, began: Instant, error: StoreError) {
@@ -206,12 +206,12 @@ impl Follower {
         self.failure_log.failure(error, self.authenticator.tracker());
         self.check_grace_period();
         if began.elapsed() >= POLL_TIMEOUT {
-            self.connect_anew();
+            self.reconnect();
         }
     }
 
     /// Connects in a task, because a login may take longer than a poll. The next poll uses the connection.
-    fn connect_anew(&mut self) {
+    fn reconnect(&mut self) {
         if self.connecting.as_ref().is_none_or(JoinHandle::is_finished) {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
@@ -228,7 +228,7 @@ impl Follower {
         }
     }
 
-    async fn poll(&mut self, began: Instant) -> Result<()> {
+    async fn read_changes(&mut self, began: Instant) -> Result<()> {
         self.record_stored_names().await;
         let now = match self.poll_access(began).await {
             Ok(now) => now,
@@ -302,7 +302,7 @@ impl Follower {
                 Ok(Ok(built)) => {
                     self.seen.catalog = built.change_counter;
                     self.catalog_failure = None;
-                    self.remember(built.new_names);
+                    self.store_names(built.new_names);
                 }
                 Ok(Err(error)) => self.build_failed(building.change_counter, error_chain(error)),
                 // The task panicked. The previous catalog stays in use until the next change.
@@ -313,7 +313,7 @@ impl Follower {
                 }
             }
         }
-        let is_free = self.building.is_none() && self.remembering.is_none();
+        let is_free = self.building.is_none() && self.storing_names.is_none();
         let must_wait = self.catalog_failure.as_ref().is_some_and(|failure| {
             failure.change_counter == change_counter && Instant::now() < failure.retry_at
         });
@@ -332,17 +332,18 @@ impl Follower {
 
     /// Stores tool names in a task. Meanwhile no catalog is built, because storing names increments the catalog's
     /// counter.
-    fn remember(&mut self, names: Vec<(i64, String)>) {
+    fn store_names(&mut self, names: Vec<(i64, String)>) {
         if !names.is_empty() {
             let source = self.source.clone();
-            self.remembering = Some(tokio::spawn(async move { source.remember(&names).await }));
+            self.storing_names =
+                Some(tokio::spawn(async move { source.store_names(&names).await }));
         }
     }
 
     /// Records the counter after tool names were stored. Must be called before the counters are read. The catalog
     /// already has the stored names, so it is up to date unless another program changed the rows.
     async fn record_stored_names(&mut self) {
-        if let Some(task) = self.remembering.take_if(|task| task.is_finished())
+        if let Some(task) = self.storing_names.take_if(|task| task.is_finished())
             && let Ok(Some((before, after))) = task.await
             && self.seen.catalog == before
         {
@@ -354,8 +355,8 @@ impl Follower {
         if let Some(building) = self.building.take() {
             building.task.abort();
         }
-        if let Some(remembering) = self.remembering.take() {
-            remembering.abort();
+        if let Some(storing_names) = self.storing_names.take() {
+            storing_names.abort();
         }
     }
 }

@@ -49,9 +49,9 @@ impl SqlStore {
     }
 
     /// Polls all tables of the attached database now.
-    pub async fn look(&self) -> Result<()> {
+    pub async fn poll_attached(&self) -> Result<()> {
         match &self.festi {
-            Some(festi) => Ok(festi.look().await?),
+            Some(festi) => Ok(festi.poll().await?),
             None => Ok(()),
         }
     }

@@ -37,15 +37,15 @@ pub struct CopyReport {
     /// The tables.
     pub tables: Vec<CopiedTable>,
     /// Whether the target was already equal to the source.
-    pub was_there: bool,
+    pub was_equal: bool,
     /// Whether the source changed during the copy. If so, nothing was written.
-    pub moved: bool,
+    pub source_changed: bool,
 }
 
 impl CopyReport {
     /// Returns `true` if source and target are equal. If not, nothing was written.
     pub fn is_finished(&self) -> bool {
-        !self.moved && self.tables.iter().all(|table| table.is_equal)
+        !self.source_changed && self.tables.iter().all(|table| table.is_equal)
     }
 }
 
@@ -122,13 +122,14 @@ pub async fn copy(
     if found == sums {
         drop(work);
         to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
-        return Ok(CopyReport { was_there: true, ..compared(&to, &sums, &found) });
+        return Ok(CopyReport { was_equal: true, ..compared(&to, &sums, &found) });
     }
     refuse_content(&copy, &to, &sums, &found)?;
     source.write(&mut work, tell).await.map_err(to_error)?;
     let found = checksums(&mut work).await.map_err(to_error)?;
     let now = from.change_counters().await.map_err(from_error)?;
-    let copied = CopyReport { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
+    let copied =
+        CopyReport { source_changed: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
         to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
@@ -160,7 +161,7 @@ fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> C
         let name = to.tables.expand(wanted.table);
         CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
     });
-    CopyReport { tables: tables.collect(), was_there: false, moved: false }
+    CopyReport { tables: tables.collect(), was_equal: false, source_changed: false }
 }
 
 /// Returns an error for a target that contains rows. If a table differs, the error names it.

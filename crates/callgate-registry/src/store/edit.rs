@@ -152,8 +152,8 @@ impl SqlStore {
         ];
         let mut work = self.begin(Purpose::Tokens).await?;
         work.run(template, &values).await?;
-        let look = "SELECT id FROM callgate_tokens WHERE digest = ?";
-        let id = work.number(look, &[(&token.digest).into()]).await?;
+        let select = "SELECT id FROM callgate_tokens WHERE digest = ?";
+        let id = work.number(select, &[(&token.digest).into()]).await?;
         work.commit().await?;
         Ok(id)
     }
@@ -204,8 +204,8 @@ impl SqlStore {
         row: &UpstreamRow,
     ) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        let look = "SELECT {text config} FROM callgate_upstreams WHERE name = ?";
-        let current = work.row(look, &[(&row.name).into()]).await?.map(|mut row| row.text());
+        let select = "SELECT {text config} FROM callgate_upstreams WHERE name = ?";
+        let current = work.row(select, &[(&row.name).into()]).await?.map(|mut row| row.text());
         if current.as_ref() != before.map(|before| &before.config) {
             return Err(StoreError::Conflict);
         }
@@ -247,8 +247,8 @@ impl SqlStore {
     pub async fn add_missing_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         for (name, value) in settings {
-            let look = "SELECT 1 FROM {settings} WHERE name = ?";
-            if !work.is_there(look, &[(*name).into()]).await? {
+            let select = "SELECT 1 FROM {settings} WHERE name = ?";
+            if !work.is_there(select, &[(*name).into()]).await? {
                 work.set_setting(name, value).await?;
             }
         }
@@ -314,13 +314,13 @@ impl SqlStore {
 
 impl StoreTransaction<'_> {
     async fn role_id(&mut self, caption: &str) -> Result<i64> {
-        let look = "SELECT id FROM {users_types} WHERE caption = ?";
-        if let Some(mut row) = self.row(look, &[caption.into()]).await? {
+        let select = "SELECT id FROM {users_types} WHERE caption = ?";
+        if let Some(mut row) = self.row(select, &[caption.into()]).await? {
             return Ok(row.int()?);
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
         // Databases differ in how `INSERT` returns the new id.
-        self.number(look, &[caption.into()]).await
+        self.number(select, &[caption.into()]).await
     }
 
     async fn add_section(&mut self, ident: &str, caption: &str, mask: Value<'_>) -> Result<()> {
@@ -336,8 +336,8 @@ impl StoreTransaction<'_> {
         caption: &str,
         mask: Value<'_>,
     ) -> Result<()> {
-        let look = "SELECT 1 FROM {sections} WHERE ident = ?";
-        if self.is_there(look, &[ident.into()]).await? {
+        let select = "SELECT 1 FROM {sections} WHERE ident = ?";
+        if self.is_there(select, &[ident.into()]).await? {
             return Ok(());
         }
         self.add_section(ident, caption, mask).await

@@ -167,9 +167,9 @@ impl Store for SqlStore {
     ) -> Result<bool> {
         let keys = [id_user.into(), upstream.into()];
         let mut work = self.begin(Purpose::Write).await?;
-        let look =
+        let select =
             "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
-        let found = work.row(look, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
+        let found = work.row(select, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
         // Compared in this process, because databases compare texts differently.
         if found.as_ref() != Some(old) {
             return Ok(found.as_ref() == Some(new));
@@ -184,9 +184,9 @@ impl Store for SqlStore {
 
     async fn add_key(&self, key: &NewKey) -> Result<bool> {
         let mut work = self.begin(Purpose::Keys).await?;
-        let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
+        let select = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
                     ORDER BY id DESC {limit 1}";
-        let newest = work.row(look, &[(&key.purpose).into()]).await?;
+        let newest = work.row(select, &[(&key.purpose).into()]).await?;
         let newest = newest.map(|mut row| row.int()).transpose()?;
         let now = work.number("SELECT {seconds now}", &[]).await?;
         let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
@@ -235,8 +235,9 @@ impl Store for SqlStore {
         let mut work = self.begin(Purpose::Note).await?;
         // Increments the counter first, so that other writers of sessions wait.
         let number = work.next_number("sessions").await?;
-        let look = format!("{SESSIONS} WHERE nonce = ?");
-        let old = work.row(&look, &[nonce.into()]).await?.map(SessionRow::from_row).transpose()?;
+        let select = format!("{SESSIONS} WHERE nonce = ?");
+        let old =
+            work.row(&select, &[nonce.into()]).await?.map(SessionRow::from_row).transpose()?;
         let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
         let mut row = old.unwrap_or(empty);
         let has_ended = row.ended;
@@ -276,8 +277,10 @@ impl Store for SqlStore {
         let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
         self.rows(template, &[Value::time(now)]).await?;
         let one = self.dialect().limit(1, most.max(0));
-        let look = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
-        let Some(mut row) = self.rows(&look, &[]).await?.into_iter().next() else { return Ok(()) };
+        let select = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
+        let Some(mut row) = self.rows(&select, &[]).await?.into_iter().next() else {
+            return Ok(());
+        };
         let template = "DELETE FROM callgate_sessions WHERE number <= ?";
         self.rows(template, &[row.int()?.into()]).await.map(drop)
     }

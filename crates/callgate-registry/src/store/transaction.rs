@@ -66,7 +66,7 @@ impl<'s> StoreTransaction<'s> {
 
     async fn update_or_insert(&mut self, row: &Upsert<'_>) -> Result<()> {
         let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
-        if self.is_there(&row.look(), &keys).await? {
+        if self.is_there(&row.exists(), &keys).await? {
             self.run(&row.update(), &row.update_values()).await
         } else {
             self.run(&row.insert(), &row.insert_values()).await

@@ -192,19 +192,20 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             let descriptions = |target: &Target| {
                 DocumentRequest::all(target).iter().copied().map(Description::OpenRpc).collect()
             };
-            of_service(config, target, service, options, descriptions).await
+            read_service(config, target, service, options, descriptions).await
         }
         Import::Introspect { url: given, service, .. } => {
             let target = given.as_deref().map(parse_url).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
-            of_service(config, target, service, options, |_| vec![Description::Introspection]).await
+            read_service(config, target, service, options, |_| vec![Description::Introspection])
+                .await
         }
         Import::Drupal { url: given, from, service, .. } => {
             let site = given.as_deref().map(parse_url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             let description = Description::Drupal((*from).into());
-            of_service(config, target, service, options, |_| vec![description]).await
+            read_service(config, target, service, options, |_| vec![description]).await
         }
         #[cfg(feature = "php")]
         Import::Php { directory, name, vendor, skip, .. } => {
@@ -233,7 +234,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
 }
 
 /// Reads the first of these descriptions that a service has.
-async fn of_service(
+async fn read_service(
     config: &Config,
     target: Option<Target>,
     given: &ServiceOptions,

@@ -84,7 +84,7 @@ async fn set(
         refuse_for_code(id, fields, no_sections)?;
     }
     let mut row = before.clone();
-    let reset_needs = take_back(store, &mut row, reset).await?;
+    let reset_needs = reset_columns(store, &mut row, reset).await?;
     let after_reset = row.clone();
     apply(&mut row, fields);
     let differs = |column: &MethodColumn, a, b| column.get(a) != column.get(b);
@@ -143,7 +143,7 @@ fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result
 }
 
 /// Sets columns to the values of the last import. Returns the required sections to write.
-async fn take_back(
+async fn reset_columns(
     store: &Arc<SqlStore>,
     row: &mut MethodRow,
     columns: &[String],

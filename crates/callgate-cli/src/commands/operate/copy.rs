@@ -37,7 +37,7 @@ fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
 }
 
 fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<()> {
-    if copied.moved {
+    if copied.source_changed {
         return Err(hinted(
             format!("`{from}` changed while it was copied, so the copy in `{to}` is not finished"),
             "run the command again while nothing writes to the source; the copy starts over",
@@ -50,7 +50,7 @@ fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<(
              target, or the target does not store values unchanged",
         ));
     }
-    let done = if copied.was_there { "was complete already" } else { "is complete" };
+    let done = if copied.was_equal { "was complete already" } else { "is complete" };
     printer::message(format_args!("{to} {done}"));
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Place {
     }
 
     async fn numbers(&self) -> (i64, i64, i64) {
-        self.store.look().await.unwrap();
+        self.store.poll_attached().await.unwrap();
         let now = self.store.change_counters().await.unwrap();
         (now.catalog, now.access, now.tokens)
     }
@@ -165,7 +165,7 @@ async fn what_festi_says_cannot_be_emptied_here_and_what_we_say_can() {
 async fn statements_are_counted_in_both_databases() {
     let place = Place::new(Overlay::default()).await;
     let before = (place.store.statements(), place.store.own().statements());
-    place.store.look().await.unwrap();
+    place.store.poll_attached().await.unwrap();
     assert!(place.store.statements() > before.0);
     assert_eq!(place.store.own().statements(), before.1);
     place.store.own().upstreams().await.unwrap();
@@ -185,7 +185,7 @@ async fn users_with_keys_that_are_no_numbers_are_refused() {
     assert!(place.store.tokens_by_digest(&asked).await.is_err());
     let error = place.store.access_rows().await.unwrap_err().to_string();
     assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
-    assert!(place.store.look().await.is_err());
+    assert!(place.store.poll_attached().await.is_err());
 }
 
 #[tokio::test]

@@ -115,14 +115,14 @@ async fn dump(place: &Place) -> Vec<String> {
 pub(crate) async fn a_registry_survives_the_way_there_and_back(kind: Kind) {
     let (from, there, back) = (source(kind).await, kind.target().await, Kind::Sqlite.place().await);
     let first = copied(&from.url, &there.url).await.unwrap();
-    assert!(first.is_finished() && !first.was_there, "{first:?}");
+    assert!(first.is_finished() && !first.was_equal, "{first:?}");
     assert!(first.tables.iter().all(|table| table.rows > 0), "{first:?}");
     let second = copied(&there.url, &back.url).await.unwrap();
     assert_eq!(second, first);
     assert_eq!(dump(&back).await, dump(&from).await);
     // The second copy has nothing to do.
     let again = copied(&from.url, &there.url).await.unwrap();
-    assert!(again.is_finished() && again.was_there);
+    assert!(again.is_finished() && again.was_equal);
 }
 
 /// The tokens and grants of removed users still exist.
@@ -192,7 +192,7 @@ pub(crate) async fn a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_
     assert!(matches!(copied(&there.url, &from.url).await, Err(CopyError::NotEmpty { .. })));
     let mut told = Vec::new();
     let done = copy(what, &mut |table| told.push(table.to_owned())).await.unwrap();
-    assert!(done.is_finished() && !done.was_there, "{done:?}");
+    assert!(done.is_finished() && !done.was_equal, "{done:?}");
     assert!(told.contains(&"rpc_methods".to_owned()), "{told:?}");
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
 }
@@ -229,7 +229,7 @@ pub(crate) async fn a_copy_that_came_out_different_is_not_kept(kind: Kind) {
     let (make, remove) = changing_trigger(kind);
     there.sql(make).await;
     let first = copied(&from.url, &there.url).await.unwrap();
-    assert!(!first.moved && !first.is_finished(), "{first:?}");
+    assert!(!first.source_changed && !first.is_finished(), "{first:?}");
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
     there.sql(remove).await;
     assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
@@ -246,7 +246,7 @@ pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
     let options = DatabaseOptions::default();
     let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
     let first = copy(what, &mut { change }).await.unwrap();
-    assert!(first.moved && !first.is_finished(), "{first:?}");
+    assert!(first.source_changed && !first.is_finished(), "{first:?}");
     assert!(first.tables.iter().all(|table| table.is_equal), "as of one moment: {first:?}");
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
     assert!(copied(&from.url, &there.url).await.unwrap().is_finished());

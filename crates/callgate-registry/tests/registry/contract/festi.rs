@@ -109,7 +109,7 @@ pub(super) async fn what_changes_in_an_attached_database_raises_a_revision(kind:
     store.access_rows().await.unwrap();
     store.catalog_rows().await.unwrap();
     let seen = async || {
-        store.look().await.unwrap();
+        store.poll_attached().await.unwrap();
         store.change_counters().await.unwrap()
     };
     let mut before = seen().await;

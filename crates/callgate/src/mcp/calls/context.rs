@@ -125,7 +125,7 @@ impl RequestContext<'_> {
     }
 
     /// Starts a method that may ask its client questions.
-    pub(crate) fn run_about<T, F>(
+    pub(crate) fn run_interactive<T, F>(
         &self,
         target: CallTarget,
         run: impl FnOnce(Context) -> F + Send + 'static,

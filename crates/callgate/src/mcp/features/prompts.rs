@@ -179,7 +179,7 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
         let result = prompts.get(context, name.clone(), given).await?;
         Ok(result.ok_or_else(|| not_found(&name)))
     };
-    context.run_about(target, run, |prompt, call| Ok(write(prompt?, call)))
+    context.run_interactive(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
 /// Reads an object whose values are strings, with few members and without duplicate keys.

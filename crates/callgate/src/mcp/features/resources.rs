@@ -155,7 +155,7 @@ pub(crate) fn read(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     };
     let target = CallTarget { method: "resources/read", name: uri.clone(), arguments: None };
     let run = move |context| resources.read(context, uri);
-    context.run_about(target, run, move |contents, call| {
+    context.run_interactive(target, run, move |contents, call| {
         let contents = contents.ok_or_else(|| not_found(&call.target.name, revision))?;
         let mut result = call.result(200);
         result.value("contents", &contents);

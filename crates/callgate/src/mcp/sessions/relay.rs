@@ -10,7 +10,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use serde_json::value::RawValue;
 
-use super::session::{Nonce, Session, turn};
+use super::session::{Nonce, Session, take_share};
 use crate::access::{Principal, Shares};
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::read_message;
@@ -101,7 +101,7 @@ impl LimitedRelay {
             return Err(McpError { retry_after, ..McpError::new(429, INVALID_REQUEST, problem) });
         }
         let posted = async {
-            let _share = turn(&self.posts, principal).await?;
+            let _share = take_share(&self.posts, principal).await?;
             self.relay.post(session.nonce, message).await
         };
         posted.await.map_err(|error| {

@@ -218,7 +218,7 @@ impl Sessions {
         principal: Principal,
         edit: SessionEdit,
     ) -> Result<SessionState, SessionStoreError> {
-        let _share = turn(&self.changes, principal).await.map_err(SessionStoreError)?;
+        let _share = take_share(&self.changes, principal).await.map_err(SessionStoreError)?;
         let Session { nonce, ends_at, .. } = *session;
         let state = match &self.store {
             // The change is applied to the stored state, because another server may have changed it without this server
@@ -236,7 +236,7 @@ impl Sessions {
 }
 
 /// Takes a share of the concurrent writes to a store. Fails after a time limit.
-pub(super) async fn turn(
+pub(super) async fn take_share(
     writes: &Arc<Shares>,
     principal: Principal,
 ) -> Result<Share, Box<dyn std::error::Error + Send + Sync>> {

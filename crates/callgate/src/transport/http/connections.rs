@@ -20,8 +20,8 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// Minimum time between two warnings about the limit.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a response may be sent before a connection of another address may replace the connection.
-const MAX_SENDING: Duration = Duration::from_secs(10);
+/// Time for which a response may be sent before a connection of another address may replace the connection.
+const SENDING_GRACE: Duration = Duration::from_secs(10);
 
 /// Value of [`Activity::waiting_since`] while a request is in progress.
 const BUSY: u64 = u64::MAX;
@@ -32,7 +32,7 @@ const BUSY: u64 = u64::MAX;
 /// The server chooses the address with the most connections, if it has more than the address of the new connection. Of
 /// that address, it closes the connection that has waited longest. Connections with a request in progress, or with a
 /// response that is being sent, are not closed. There is one exception: if no other connection can be closed, the
-/// server closes one whose client has not read its response within [`MAX_SENDING`].
+/// server closes one whose client has not read its response within [`SENDING_GRACE`].
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -177,7 +177,7 @@ impl Open {
             connections.filter_map(move |(id, entry)| {
                 let waited = now.saturating_sub(entry.activity.waiting_since()?);
                 let is_idle = !entry.activity.is_sending();
-                let min_wait = if is_idle { min_wait } else { MAX_SENDING };
+                let min_wait = if is_idle { min_wait } else { SENDING_GRACE };
                 let is_candidate = waited >= min_wait && (is_idle || !is_own);
                 is_candidate.then_some((is_idle, rank, waited, *peer, *id))
             })
