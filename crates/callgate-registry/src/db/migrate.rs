@@ -95,12 +95,12 @@ pub(crate) async fn tables_of(
     }
 }
 
-/// Creates or migrates a registry. Returns its table names and the applied migrations.
+/// Creates or migrates a registry. Returns it with its table names and the applied migrations.
 pub(crate) async fn migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(TableNames, Vec<&'static str>), OpenError> {
+) -> Result<(Pool, TableNames, Vec<&'static str>), OpenError> {
     // If two programs create the first table, SQL Server refuses the second one.
     let is_refused = |error: &OpenError| {
         url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
@@ -112,16 +112,16 @@ async fn try_migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(TableNames, Vec<&'static str>), OpenError> {
+) -> Result<(Pool, TableNames, Vec<&'static str>), OpenError> {
     let database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
     // Reads without the lock, because a long import of another process may hold it.
-    let mut look = database.begin(Purpose::Read).await?;
-    let found = find_place(&mut look, dialect, tables).await?;
+    let mut reading = database.begin(Purpose::Read).await?;
+    let found = find_place(&mut reading, dialect, tables).await?;
+    drop(reading);
     if found.version == NEWEST {
-        return Ok((found.tables, Vec::new()));
+        return Ok((database, found.tables, Vec::new()));
     }
-    drop(look);
     database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
     // Another process may have migrated the registry meanwhile.
@@ -132,7 +132,7 @@ async fn try_migrate(
         applied.push(step.name);
     }
     transaction.commit().await?;
-    Ok((found.tables, applied))
+    Ok((database, found.tables, applied))
 }
 
 /// Returns the migrations that [`migrate`] would apply.

@@ -46,9 +46,8 @@ impl SqlStore {
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<(Self, Vec<&'static str>), OpenError> {
-        let (tables, applied) = migrate::migrate(url, options, tables).await?;
-        let database = Arc::new(connect(url, options, OpenMode::Existing).await?);
-        Ok((Self { database, tables, festi: None }, applied))
+        let (database, tables, applied) = migrate::migrate(url, options, tables).await?;
+        Ok((Self { database: Arc::new(database), tables, festi: None }, applied))
     }
 
     /// Returns the migrations that [`Self::migrate`] would apply.

@@ -73,7 +73,7 @@ pub(crate) async fn connect(
         .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, error.to_string()))?;
     let server = SqlServer { pool, shown, options: options.clone() };
     drop(server.connection().await?);
-    if mode == OpenMode::Existing {
+    if !mode.is_read_only() {
         server.warn_if_readers_wait().await;
     }
     Ok(Box::new(server))

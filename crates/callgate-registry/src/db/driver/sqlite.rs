@@ -59,7 +59,6 @@ pub(crate) async fn connect(
     }
     let connect = SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(mode == OpenMode::Create)
         .read_only(mode.is_read_only())
         .immutable(mode == OpenMode::ReadOnce && is_closed_with_wal(path))
         .busy_timeout(options.statement_timeout)
@@ -69,6 +68,8 @@ pub(crate) async fn connect(
     let pool = SqlitePoolOptions::new()
         .max_connections(options.max_connections)
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
+        // A file has no connection that could be lost, and the pool pings released connections anyway.
+        .test_before_acquire(false)
         // SQLite rolls back by itself in some cases, for example if the disk is full. A `ROLLBACK` then fails, and sqlx
         // would count the transaction as open forever. Such a connection is closed.
         .before_acquire(|connection, _| {
