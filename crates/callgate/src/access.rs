@@ -22,7 +22,7 @@ mod running_calls;
 mod tests;
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -92,10 +92,16 @@ impl Caller {
 
     /// Returns a caller for a user. Every user has the mask read on [`Section::authenticated`], unless `grants` contains that
     /// section.
-    pub fn user(user: User, mut grants: Grants) -> Self {
-        grants.add_authenticated();
-        let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
-        Self { user, grants, ..Self::anonymous() }
+    pub fn user(user: User, grants: Grants) -> Self {
+        Self::with_shared_grants(user, Arc::new(grants))
+    }
+
+    /// Like [`Self::user`]. Grants that contain [`Section::authenticated`] stay shared.
+    fn with_shared_grants(user: User, mut grants: Arc<Grants>) -> Self {
+        if grants.get(&Section::authenticated()).is_none() {
+            Arc::make_mut(&mut grants).add_authenticated();
+        }
+        Self { user: Some(Arc::new(user)), grants, ..Self::anonymous() }
     }
 
     /// Sets the token of the request, for upstreams that forward it (see
@@ -206,24 +212,47 @@ impl Hash for TokenDigest {
 /// All users with their grants.
 #[derive(Debug)]
 pub struct Access {
-    users: HashMap<i64, Caller>,
+    users: HashMap<i64, Caller, BuildHasherDefault<IdHasher>>,
     anonymous: Caller,
+}
+
+/// Hashes ids of rows. They are not chosen by clients, so the hash needs no key.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_i64(i64::from(*byte)));
+    }
+
+    fn write_i64(&mut self, id: i64) {
+        // The multiplier of Fibonacci hashing: consecutive ids differ in the upper bits and in the lower bits.
+        self.0 = (self.0 ^ id.cast_unsigned()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self::new([], Grants::default())
+        Self::new::<Grants>([], Grants::default())
     }
 }
 
 impl Access {
-    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers.
-    pub fn new(users: impl IntoIterator<Item = (User, Grants)>, mut anonymous: Grants) -> Self {
+    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers. Users can share
+    /// their grants.
+    pub fn new<G: Into<Arc<Grants>>>(
+        users: impl IntoIterator<Item = (User, G)>,
+        mut anonymous: Grants,
+    ) -> Self {
         anonymous.remove_authenticated();
         Self {
             users: users
                 .into_iter()
-                .map(|(user, grants)| (user.id, Caller::user(user, grants)))
+                .map(|(user, grants)| (user.id, Caller::with_shared_grants(user, grants.into())))
                 .collect(),
             anonymous: Caller { grants: Arc::new(anonymous), ..Caller::anonymous() },
         }

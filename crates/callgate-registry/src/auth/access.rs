@@ -1,6 +1,7 @@
 //! Builds the access snapshot from rows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use callgate::access::{Access, Grants, Mask, Section, User};
 
@@ -25,9 +26,21 @@ pub fn access(rows: &AccessRows) -> Access {
         }
         grants
     };
+    // Users without rows of their own share the grants of their role.
+    let mut shared: HashMap<Option<i64>, Arc<Grants>> = HashMap::new();
     let users = rows.users.iter().map(|row| {
         let user = User { id: row.id, name: row.login.clone(), role: row.role.clone() };
-        (user, grants_of(Some(row.id), row.id_type))
+        let users_grants = |user| {
+            let mut grants = grants_of(user, row.id_type);
+            grants.add_authenticated();
+            Arc::new(grants)
+        };
+        let grants = if by_user.contains_key(&row.id) {
+            users_grants(Some(row.id))
+        } else {
+            Arc::clone(shared.entry(row.id_type).or_insert_with(|| users_grants(None)))
+        };
+        (user, grants)
     });
     let anonymous = rows.roles.iter().find(|role| role.caption.eq_ignore_ascii_case(ANONYMOUS));
     let anonymous = anonymous.map_or_else(Grants::default, |role| grants_of(None, Some(role.id)));

@@ -170,7 +170,7 @@ impl Grants {
     }
 
     /// Adds the built-in grant on [`Section::authenticated`], unless a row grants a mask on that section.
-    pub(crate) fn add_authenticated(&mut self) {
+    pub fn add_authenticated(&mut self) {
         let grant = Grant { mask: Mask::Read, source: GrantSource::Authenticated };
         self.by_section.entry(Section::authenticated()).or_insert(grant);
     }
@@ -181,7 +181,7 @@ impl Grants {
     }
 
     fn add(&mut self, section: Section, new: Grant) {
-        self.listing = LastValueCache::default();
+        self.listing.clear();
         self.by_section
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {

@@ -24,6 +24,14 @@ impl LastValueCache {
         let value: Weak<dyn Any + Send + Sync> = Arc::<T>::downgrade(value);
         self.0.store(Some(Arc::new((key, value))));
     }
+
+    /// Removes the value.
+    pub(crate) fn clear(&mut self) {
+        // Replacing a value takes much longer than reading it.
+        if self.0.load().is_some() {
+            *self = Self::default();
+        }
+    }
 }
 
 /// A clone starts empty, because the data beside it may change.
