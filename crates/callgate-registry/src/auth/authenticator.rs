@@ -107,12 +107,16 @@ impl TokenAuthenticator {
         }
     }
 
-    fn note_use(&self, id: i64, now: SystemTime) {
+    /// Records a use, unless the token was already used in the same second.
+    fn note_use(&self, token: &KnownToken, now: SystemTime) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
+        if !token.record_use(now) {
+            return;
+        }
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.len() < MAX_USES || used.contains_key(&id) {
-            used.insert(id, now);
+        if used.len() < MAX_USES || used.contains_key(&token.id) {
+            used.insert(token.id, now);
         }
     }
 
@@ -187,7 +191,7 @@ impl TokenAuthenticator {
             return Some(Err(AuthenticateError::InvalidToken));
         }
         let caller = self.access.load().caller(token.user_id)?.clone();
-        self.note_use(token.id, now);
+        self.note_use(token, now);
         Some(Ok(caller.with_expiry(token.expires_at)))
     }
 }

@@ -3,9 +3,10 @@
 //! Only tokens that clients use are read. Concurrent lookups are combined into one query. When the registry's counter
 //! of tokens changes, all cached tokens are looked up again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,18 +35,39 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// A valid token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct KnownToken {
     pub(crate) id: i64,
     pub(crate) user_id: i64,
     pub(crate) expires_at: Option<SystemTime>,
+    /// Unix time of the last use.
+    used_at: AtomicI64,
 }
 
 impl KnownToken {
     fn of(row: &TokenRow) -> Self {
         let time =
             |seconds| UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-        Self { id: row.id, user_id: row.id_user, expires_at: row.expires_at.map(time) }
+        Self {
+            id: row.id,
+            user_id: row.id_user,
+            expires_at: row.expires_at.map(time),
+            used_at: AtomicI64::new(0),
+        }
+    }
+
+    /// Returns `true` if the rows of both tokens have the same values.
+    fn has_same_row(&self, other: &Self) -> bool {
+        (self.id, self.user_id, self.expires_at) == (other.id, other.user_id, other.expires_at)
+    }
+
+    /// Records a use. Returns `false` if a use in the same second is already recorded.
+    pub(crate) fn record_use(&self, now: i64) -> bool {
+        let is_new = self.used_at.load(Ordering::Relaxed) != now;
+        if is_new {
+            self.used_at.store(now, Ordering::Relaxed);
+        }
+        is_new
     }
 
     pub(crate) fn has_ended(&self, now: SystemTime) -> bool {
@@ -58,8 +80,35 @@ impl KnownToken {
 /// A token is cached after it was found by its SHA-256 digest. Another text has the same tag with a probability of
 /// 2^-128, and a search for one needs the keys or tags, which never leave the process. So the time of a lookup, which
 /// depends on tags, tells nothing either. Like a digest, a tag does not reveal its token.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenTag(u64, u64);
+
+/// Hashes a half of the tag, which is enough because its bits are uniformly distributed.
+impl Hash for TokenTag {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// Returns a [`TokenTag`]'s half as its hash.
+#[derive(Debug, Default)]
+struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, half: u64) {
+        self.0 = half;
+    }
+}
 
 impl fmt::Debug for TokenTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,10 +136,11 @@ struct KeptTokens {
     max_recent: usize,
 }
 
-type Generation = BTreeMap<TokenTag, (TokenDigest, KnownToken)>;
+type Generation = HashMap<TokenTag, CachedToken, BuildHasherDefault<TagHasher>>;
+type CachedToken = (TokenDigest, Arc<KnownToken>);
 
 impl KeptTokens {
-    fn insert(&mut self, tag: TokenTag, token: (TokenDigest, KnownToken)) {
+    fn insert(&mut self, tag: TokenTag, token: CachedToken) {
         self.older.remove(&tag);
         if self.recent.len() >= self.max_recent && !self.recent.contains_key(&tag) {
             self.older = std::mem::take(&mut self.recent);
@@ -109,7 +159,7 @@ impl KeptTokens {
 struct PendingLookup {
     tag: TokenTag,
     digest: TokenDigest,
-    answer: oneshot::Sender<Result<Option<KnownToken>, LookupError>>,
+    answer: oneshot::Sender<Result<Option<Arc<KnownToken>>, LookupError>>,
 }
 
 /// Reason why a token could not be looked up.
@@ -121,13 +171,13 @@ pub(crate) enum LookupError {
     Failed,
 }
 
-type Found = HashMap<TokenDigest, KnownToken>;
+type Found = HashMap<TokenDigest, Arc<KnownToken>>;
 
 impl TokenCache {
     /// Creates a cache of at most `most` tokens, and at least 2.
     pub(crate) fn new(most: u64) -> Self {
         let max_recent = usize::try_from(most / 2).unwrap_or(usize::MAX).max(1);
-        let (recent, older) = (Generation::new(), Generation::new());
+        let (recent, older) = (Generation::default(), Generation::default());
         Self {
             tags: RandomState::new(),
             kept: RwLock::new(KeptTokens { recent, older, max_recent }),
@@ -137,14 +187,19 @@ impl TokenCache {
     }
 
     pub(crate) fn tag(&self, token: &str) -> TokenTag {
-        TokenTag(self.tags.hash_one((0_u64, token)), self.tags.hash_one((1_u64, token)))
+        let mut hasher = self.tags.build_hasher();
+        hasher.write(token.as_bytes());
+        let first = hasher.finish();
+        // Continues from the state after the token, so that the token is read only once.
+        hasher.write_u8(1);
+        TokenTag(first, hasher.finish())
     }
 
     /// Returns a cached token.
-    pub(crate) fn kept(&self, tag: TokenTag) -> Option<KnownToken> {
+    pub(crate) fn kept(&self, tag: TokenTag) -> Option<Arc<KnownToken>> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = kept.recent.get(&tag) {
-            return Some(known.clone());
+            return Some(Arc::clone(known));
         }
         let token = kept.older.get(&tag)?.clone();
         drop(kept);
@@ -157,7 +212,10 @@ impl TokenCache {
     }
 
     /// Looks up a token in the registry. Returns `None` if the token is unknown.
-    pub(crate) async fn look_up(&self, token: &str) -> Result<Option<KnownToken>, LookupError> {
+    pub(crate) async fn look_up(
+        &self,
+        token: &str,
+    ) -> Result<Option<Arc<KnownToken>>, LookupError> {
         let (tag, digest) = (self.tag(token), TokenDigest::of(token));
         let (answer, answered) = oneshot::channel();
         let asking = self.asking.load_full().ok_or(LookupError::Failed)?;
@@ -189,8 +247,8 @@ impl TokenCache {
         let mut tokens = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         for (tag, (digest, before)) in kept {
             match now.get(&digest) {
-                Some(known) if *known == before => continue,
-                Some(known) => tokens.insert(tag, (digest, known.clone())),
+                Some(known) if known.has_same_row(&before) => continue,
+                Some(known) => tokens.insert(tag, (digest, Arc::clone(known))),
                 None => tokens.remove(&tag),
             }
             any = true;
@@ -215,7 +273,7 @@ impl TokenCache {
                 let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
                 for PendingLookup { tag, digest, .. } in wanted {
                     if let Some(known) = found.get(digest) {
-                        kept.insert(*tag, (*digest, known.clone()));
+                        kept.insert(*tag, (*digest, Arc::clone(known)));
                     }
                 }
                 return Ok(found);
@@ -224,16 +282,14 @@ impl TokenCache {
     }
 }
 
-async fn found(
-    store: &dyn Store,
-    digests: impl Iterator<Item = &TokenDigest>,
-) -> Result<HashMap<TokenDigest, KnownToken>> {
+async fn found(store: &dyn Store, digests: impl Iterator<Item = &TokenDigest>) -> Result<Found> {
     let mut digests: Vec<String> = digests.map(|digest| to_hex(digest.as_bytes())).collect();
     digests.sort_unstable();
     digests.dedup();
     let rows = store.tokens_by_digest(&digests).await?;
-    let known =
-        rows.iter().filter_map(|row| Some((digest_from_hex(&row.digest)?, KnownToken::of(row))));
+    let known = rows
+        .iter()
+        .filter_map(|row| Some((digest_from_hex(&row.digest)?, Arc::new(KnownToken::of(row)))));
     Ok(known.collect())
 }
 
@@ -315,8 +371,8 @@ mod tests {
         let tags: Vec<TokenTag> = (0..7).map(|n| cache.tag(&format!("token {n}"))).collect();
         let is_kept = |n: usize| tags.get(n).is_some_and(|tag| cache.kept(*tag).is_some());
         for (id, tag) in (0..).zip(&tags) {
-            let known = KnownToken { id, user_id: 1, expires_at: None };
-            let token = (TokenDigest::of(&id.to_string()), known);
+            let known = KnownToken { id, user_id: 1, expires_at: None, used_at: AtomicI64::new(0) };
+            let token = (TokenDigest::of(&id.to_string()), Arc::new(known));
             cache.kept.write().unwrap().insert(*tag, token);
             assert!(is_kept(0), "used all the time, at {id}");
             let kept = cache.kept.read().unwrap();
@@ -333,5 +389,11 @@ mod tests {
         assert_ne!(one.tag("a"), other.tag("a"));
         let TokenTag(first, second) = one.tag("a");
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_token_records_one_use_per_second() {
+        let known = KnownToken { id: 1, user_id: 1, expires_at: None, used_at: AtomicI64::new(0) };
+        assert_eq!([5, 5, 6, 6].map(|now| known.record_use(now)), [true, false, true, false]);
     }
 }

@@ -88,9 +88,11 @@ impl Authenticate for Anonymous {
 pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    let value = value.to_str().map_err(|_| AuthenticateError::Malformed)?;
-    let (scheme, token) = value.split_once(' ').ok_or(AuthenticateError::Malformed)?;
-    let token = token.trim();
+    // `to_str` accepts the same values, but checks them byte by byte.
+    let value = str::from_utf8(value.as_bytes()).ok().filter(|value| value.is_ascii());
+    let (scheme, token) =
+        value.and_then(|value| value.split_once(' ')).ok_or(AuthenticateError::Malformed)?;
+    let token = token.trim_ascii();
     if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
         return Err(AuthenticateError::Malformed);
     }
@@ -140,4 +142,29 @@ pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller,
         return Err(HttpError::NoCredential);
     }
     Ok(caller)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_ascii_and_has_its_scheme() {
+        let token = |value: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
+            bearer_token(&headers).map(|token| token.map(str::to_owned))
+        };
+        for value in ["Bearer abc", "bearer abc", "BEARER  abc\t "] {
+            assert_eq!(token(value.as_bytes()), Ok(Some("abc".to_owned())), "{value:?}");
+        }
+        for value in
+            [&b"abc"[..], b"Basic abc", b"Bearer ", "Bearer \u{e9}".as_bytes(), b"Bearer \xff"]
+        {
+            assert_eq!(token(value), Err(AuthenticateError::Malformed), "{value:?}");
+        }
+        assert_eq!(bearer_token(&HeaderMap::new()), Ok(None));
+    }
 }
