@@ -18,6 +18,7 @@ use crate::cli::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    disable_huge_pages();
     match commands::run(Cli::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -25,4 +26,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Disables the allocator's huge pages. They need 17 MB more for a server, and their memory is zeroed at the start.
+fn disable_huge_pages() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -18,7 +18,6 @@ use crate::{config, logging, standard_streams};
 const PARENT_CHECK: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
-    disable_huge_pages();
     logging::start(&config::log_of_environment()?, LogFormat::Human)?;
     let options = options(given)?;
     // A runtime with one thread starts faster and uses less memory.
@@ -41,12 +40,6 @@ pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
         Err(BridgeError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         ended => Ok(ended?),
     }
-}
-
-/// Disables the allocator's huge pages, which would waste memory for a single client.
-fn disable_huge_pages() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn options(given: &BridgeArgs) -> Result<Options> {
