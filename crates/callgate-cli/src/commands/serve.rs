@@ -48,11 +48,12 @@ pub(super) async fn run(
     };
     let Prepared { registry, own, local } = prepare(config, given).await?;
     let registry = registry.share_rate_limits();
-    let tokens = if given.demo { demo::new_tokens(&own).await? } else { Vec::new() };
     let builder = builder(config, &registry, local).await?.server_limits(config.server);
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(config.http.clone()).build()?;
-    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let tokens = async { if given.demo { demo::new_tokens(&own).await } else { Ok(Vec::new()) } };
+    let following = async { registry.follow(&gateway).await.context("cannot read the registry") };
+    let (tokens, following) = tokio::try_join!(tokens, following)?;
     let imports = tokio::spawn(import::watch_all(Arc::clone(config), global.clone()));
     let stopping = http::shutdown_signal();
     let addresses = Addresses {

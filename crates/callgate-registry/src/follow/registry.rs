@@ -165,9 +165,15 @@ impl Registry {
     pub async fn follow(&self, server: &Callgate) -> Result<Following> {
         self.ensure_sections(server.sections()).await?;
         let mut follower = Follower::new(self, server);
-        follower.load().await?;
         let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
         let (tokens, tracker) = (authenticator.tokens(), authenticator.tracker());
+        // The first write after a start waits for the disk, so it runs beside the reads.
+        let lease = Lease::take(&store, server.gateway(), tracker, self.shares_rate_limits);
+        let (loaded, lease) = tokio::join!(follower.load(), lease);
+        if let Err(error) = loaded {
+            lease.end().await;
+            return Err(error);
+        }
         let look_ups =
             TokenLookups::new(Arc::clone(tokens), Arc::clone(&store), Arc::clone(tracker));
         let maintenance = Maintenance {
@@ -175,7 +181,6 @@ impl Registry {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
-        let lease = Lease::take(&store, server.gateway(), tracker, self.shares_rate_limits).await;
         let tasks = vec![
             tokio::spawn(follower.run()),
             tokio::spawn(look_ups.run()),
