@@ -120,6 +120,8 @@ struct State {
     principals: PrincipalMap<Usage>,
     /// Principals with waiting requests, in the order in which they are served.
     waiting: VecDeque<Principal>,
+    /// Number of principals in `waiting` that are not anonymous.
+    waiting_users: usize,
     /// Total number of requests that have had to wait.
     waited: u64,
 }
@@ -131,11 +133,12 @@ struct Usage {
     waiting: VecDeque<(u64, oneshot::Sender<Share>)>,
 }
 
-/// A waiting request. Leaves the queue when it is dropped.
+/// A waiting request. Leaves the queue when it is dropped before it has its share.
 struct Waiting<'a> {
     shares: &'a Shares,
     principal: Principal,
     number: u64,
+    is_served: bool,
 }
 
 /// Units that a principal uses. Dropping the share releases them.
@@ -202,7 +205,7 @@ impl Shares {
     /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each of them
     /// has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
-        let (receiver, _waiting) = {
+        let (receiver, mut waiting) = {
             let mut state = self.lock();
             if state.take_one(self.division, principal) {
                 return Ok(self.share(principal, 1));
@@ -218,11 +221,14 @@ impl Shares {
             usage.waiting.push_back((number, sender));
             if is_first {
                 state.waiting.push_back(principal);
+                state.waiting_users += usize::from(!principal.is_anonymous());
             }
-            (receiver, Waiting { shares: self, principal, number })
+            (receiver, Waiting { shares: self, principal, number, is_served: false })
         };
+        let share = receiver.await;
+        waiting.is_served = true;
         // The sender is kept in the queue until it is used, so this error does not occur.
-        receiver.await.map_err(|_| NoShare::Others)
+        share.map_err(|_| NoShare::Others)
     }
 
     /// Returns a share without units. [`Share::grow`] adds units to it.
@@ -296,18 +302,26 @@ impl State {
         }
     }
 
-    /// Takes a unit for the next waiting request that may have one.
+    /// Takes a unit for the next waiting request that may have one. Each release of a unit calls this, so the time must
+    /// not grow with the number of waiting principals if no unit is free.
     fn next(&mut self, division: Division) -> Option<(oneshot::Sender<Share>, Principal)> {
+        let kept = if self.waiting_users == 0 { division.kept_for_users } else { 0 };
+        if self.used.saturating_add(kept) >= division.limit {
+            return None;
+        }
         for _ in 0..self.waiting.len() {
             let principal = self.waiting.pop_front()?;
-            let is_free = self.is_free(division, principal, 1);
             let Some(usage) = self.principals.get_mut(&principal) else { continue };
+            let is_free = division.allows(principal, self.used, usage.used, 1);
             let next = if is_free { usage.waiting.pop_front() } else { None };
-            if !usage.waiting.is_empty() {
+            if usage.waiting.is_empty() {
+                self.waiting_users -= usize::from(!principal.is_anonymous());
+            } else {
                 self.waiting.push_back(principal);
             }
             if let Some((_, sender)) = next {
-                self.take(principal, 1);
+                usage.used += 1;
+                self.used += 1;
                 return Some((sender, principal));
             }
         }
@@ -323,6 +337,7 @@ impl State {
         usage.waiting.remove(index);
         if usage.waiting.is_empty() {
             self.waiting.retain(|waiting| *waiting != principal);
+            self.waiting_users -= usize::from(!principal.is_anonymous());
             self.release(principal, 0);
         }
     }
@@ -330,7 +345,9 @@ impl State {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shares.lock().leave(self.principal, self.number);
+        if !self.is_served {
+            self.shares.lock().leave(self.principal, self.number);
+        }
     }
 }
 
@@ -378,6 +395,8 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use futures_util::FutureExt as _;
     use proptest::prelude::*;
 
@@ -473,6 +492,34 @@ mod tests {
         drop(bob.now_or_never().unwrap().unwrap());
         assert_eq!(shares.used(), 0);
         assert!(shares.lock().principals.is_empty());
+    }
+
+    #[test]
+    fn the_time_of_a_release_does_not_grow_with_the_number_of_waiting_principals() {
+        let user = |number: u16| Principal::User(number.into());
+        let address = |number: u16| {
+            let [high, low] = number.to_be_bytes();
+            Principal::address(IpAddr::from([10, 0, high, low]))
+        };
+        let principals: [(usize, &dyn Fn(u16) -> Principal); 2] = [(8, &user), (7, &address)];
+        for (most, principal) in principals {
+            let shares = Shares::new(8);
+            let mut taken: VecDeque<_> = (0_u16..)
+                .zip(0..most)
+                .map(|(number, _)| shares.try_take(principal(number), 1).unwrap())
+                .collect();
+            let mut waiting: Vec<_> =
+                (10..10_000).map(|number| Box::pin(shares.take(principal(number)))).collect();
+            assert!(waiting.iter_mut().all(|it| it.as_mut().now_or_never().is_none()));
+            let start = Instant::now();
+            for next in waiting {
+                taken.pop_front();
+                taken.push_back(next.now_or_never().unwrap().unwrap());
+            }
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            drop(taken);
+            assert!(shares.lock().principals.is_empty());
+        }
     }
 
     #[test]
