@@ -16,6 +16,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
+use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
@@ -508,7 +510,7 @@ pub(crate) async fn with_time_limit<T>(
     if let Poll::Ready(result) = at_once {
         return result;
     }
-    let (limits, started) = (limit.into(), Instant::now());
+    let (limits, started, mut is_polled) = (limit.into(), Instant::now(), true);
     loop {
         let Some(limit) = limits.of(client.is_task()) else { return running.await };
         let (waited, is_waiting) = client.waited();
@@ -519,7 +521,17 @@ pub(crate) async fn with_time_limit<T>(
         }
         // The deadline moves while the method waits for the client.
         let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };
-        if let Ok(result) = tokio::time::timeout(left, running.as_mut()).await {
+        let mut timer = pin!(unconstrained(tokio::time::sleep(left)));
+        let result = poll_fn(|context| {
+            // The first time, the call has just been polled.
+            if !std::mem::take(&mut is_polled)
+                && let Poll::Ready(result) = running.as_mut().poll(context)
+            {
+                return Poll::Ready(Some(result));
+            }
+            timer.as_mut().poll(context).map(|()| None)
+        });
+        if let Some(result) = result.await {
             return result;
         }
     }
