@@ -58,16 +58,15 @@ struct Connection {
     buffer: BytesMut,
 }
 
-/// A request and its response, whose body is not read yet.
+/// A request and its response, while they are written and read.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     connection: Connection,
     /// What is left to be written.
-    request: Chain<&'a [u8], &'a [u8]>,
+    request: Chain<Chain<&'a [u8], &'a [u8]>, &'a [u8]>,
     /// Set if any byte was written.
     is_begun: bool,
     idle: &'a Arc<IdleConnections>,
-    pub(crate) head: ResponseHead,
 }
 
 impl Http1Client {
@@ -75,24 +74,22 @@ impl Http1Client {
         Self { connector, idle: IdleConnections::new(max_idle) }
     }
 
-    /// Sends a request and reads the head of the response. If an idle connection turns out to be closed before anything
-    /// was written, uses another.
+    /// Sends a request, which consists of three parts, and reads the head of the response. If an idle connection turns
+    /// out to be closed before anything was written, uses another.
     pub(crate) async fn send<'a>(
         &'a self,
-        head: &'a [u8],
-        body: &'a [u8],
-    ) -> Result<Exchange<'a>, SendError> {
+        [head, head_end, body]: [&'a [u8]; 3],
+    ) -> Result<(ResponseHead, Exchange<'a>), SendError> {
         loop {
             let (connection, is_reused) = match self.idle.take() {
                 Some(connection) => (connection, true),
                 None => (Connection::new(Box::pin(self.connector.connect()).await?), false),
             };
-            let request = Buf::chain(head, body);
-            let head = ResponseHead::default();
+            let request = Buf::chain(head, head_end).chain(body);
             let idle = &self.idle;
-            let mut exchange = Exchange { connection, request, is_begun: false, idle, head };
+            let mut exchange = Exchange { connection, request, is_begun: false, idle };
             match exchange.read_head().await {
-                Ok(()) => return Ok(exchange),
+                Ok(response) => return Ok((response, exchange)),
                 Err(error) if is_reused && error.kind == SendErrorKind::NotSent => {}
                 Err(error) => return Err(error),
             }
@@ -158,7 +155,7 @@ impl Connection {
 }
 
 impl Exchange<'_> {
-    async fn read_head(&mut self) -> Result<(), SendError> {
+    async fn read_head(&mut self) -> Result<ResponseHead, SendError> {
         loop {
             let read = self.fill(MIN_READ).await;
             let has_response_bytes = !self.connection.buffer.is_empty();
@@ -175,8 +172,7 @@ impl Exchange<'_> {
             while let Some((bytes, head)) = ResponseHead::parse(&self.connection.buffer)? {
                 self.connection.buffer.advance(bytes);
                 if !head.is_interim() {
-                    self.head = head;
-                    return Ok(());
+                    return Ok(head);
                 }
             }
             if self.connection.buffer.len() > MAX_HEAD {
@@ -191,7 +187,7 @@ impl Exchange<'_> {
         self.connection.buffer.reserve(wanted.clamp(MIN_READ, MAX_READ));
         poll_fn(|context| {
             while self.request.has_remaining() {
-                let mut slices = [IoSlice::new(&[]), IoSlice::new(&[])];
+                let mut slices = [IoSlice::new(&[]); 3];
                 let count = self.request.chunks_vectored(&mut slices);
                 let slices = slices.get(..count).unwrap_or_default();
                 match self.connection.poll_write(context, slices) {
@@ -208,15 +204,16 @@ impl Exchange<'_> {
         .await
     }
 
-    /// Reads the body: at most `limit` bytes. Passes the size of each part to `count`. Keeps the connection for another
+    /// Reads the body that follows `head`: at most `limit` bytes. Passes the size of each part to `count`. Keeps the connection for another
     /// request if the whole response was read.
     pub(crate) async fn body<E: From<BodyError>>(
         mut self,
+        head: &ResponseHead,
         limit: usize,
         count: impl Fn(usize) -> Result<(), E>,
     ) -> Result<Vec<u8>, E> {
         let mut body = Body { bytes: Vec::new(), limit, count };
-        match self.head.framing {
+        match head.framing {
             Framing::Length(length) => self.read_part(length, &mut body).await?,
             Framing::Chunked => self.read_chunks(&mut body).await?,
             Framing::UntilClose => loop {
@@ -228,7 +225,7 @@ impl Exchange<'_> {
             },
         }
         let is_complete = self.connection.buffer.is_empty() && !self.request.has_remaining();
-        if self.head.is_persistent && is_complete {
+        if head.is_persistent && is_complete {
             self.connection.release_memory();
             self.idle.put(self.connection);
         }

@@ -31,24 +31,21 @@ mod known_errors;
 mod request;
 mod breaker;
 mod send;
-mod retry;
+mod forwarded_call;
 mod reply;
 mod failure;
 mod stats;
 mod discovery;
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Uri;
 use serde_json::value::RawValue;
 use thiserror::Error;
-use tokio::time::{Instant, timeout_at};
 
-use crate::access::{Caller, Share, Shares};
+use crate::access::{Caller, Shares};
 use crate::model::arguments::ParamStyle;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
@@ -59,6 +56,7 @@ use auth::redact::Secrets;
 use auth::rejection::SentCredential;
 use breaker::CircuitBreaker;
 use failure::Failure;
+use forwarded_call::ForwardedCall;
 use options::SecretJson;
 use reply::ServiceResponse;
 use request::RequestId;
@@ -139,94 +137,20 @@ impl Forward {
         let path = self.options.tool_path.as_ref();
         let uri = path.map(|path| path.uri(self.options.target.uri(), call.remote_name));
         let uri = uri.map(|uri| uri.ok_or(Failure::NoSuchTool)).transpose()?;
-        let mut auth = Authentication::default();
-        self.call_at(call, uri, &mut auth).await.map_err(|failure| match &failure {
+        let mut forwarded = ForwardedCall::new(self, call, uri);
+        forwarded.run().await.map_err(|failure| match &failure {
             Failure::Error(error) if !self.options.trust_errors => match internal_text(error) {
-                Some(text) => Failure::Internal(self.loggable(call, &auth, &text)),
+                Some(text) => Failure::Internal(loggable(&forwarded.secrets(), &text)),
                 None => failure,
             },
             _ => failure,
         })
     }
 
-    /// Returns a message of the service for the log: truncated, and without the secrets of the request.
-    fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
-        self.secrets(call.caller, auth).redact(text).chars().take(MAX_LOGGED_ERROR).collect()
-    }
-
     /// Returns the secrets of a request.
     fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
         let headers = request::headers(&self.options, caller, auth);
         Secrets::of(&self.options, headers.as_ref().unwrap_or(&self.options.headers), auth)
-    }
-
-    /// Calls a method within the limits on time and concurrency, unless the circuit breaker is open. Stores the
-    /// credentials of the request in `auth`.
-    async fn call_at(
-        &self,
-        call: &Call<'_>,
-        uri: Option<Uri>,
-        auth: &mut Authentication,
-    ) -> Result<Box<RawValue>, Failure> {
-        let (start, limit) = (Instant::now(), self.options.limits.timeout);
-        // Set when the request is sent.
-        let mut attempt = None;
-        let replied = {
-            let calling = pin!(async {
-                *auth = self.authentication(call).await?;
-                // A longer wait would leave no time for the call.
-                let _share = self.share(call, start + limit / 2).await?;
-                let attempt = attempt.insert(self.breaker.attempt().ok_or(Failure::Down)?);
-                self.exchange(call, uri, auth, attempt).await
-            });
-            timeout_at(start + limit, calling).await
-        };
-        match (replied, attempt) {
-            (Ok(replied), _) => replied.map_err(|failure| {
-                let failure = failure.sent_with(self.sent_credential(call, auth));
-                failure.redacted(|| self.secrets(call.caller, auth))
-            }),
-            (Err(_), Some(mut attempt)) => {
-                // The time limit of a connection is shorter, so there was one.
-                attempt.reached();
-                Err(Failure::TimedOut(limit))
-            }
-            (Err(_), None) if self.tokens.is_some() || self.sessions.is_some() => {
-                Err(Failure::NoTokenInTime(limit))
-            }
-            (Err(_), None) => Err(Failure::TimedOut(limit)),
-        }
-    }
-
-    /// Waits for one of the concurrent calls.
-    async fn share(&self, call: &Call<'_>, deadline: Instant) -> Result<Share, Failure> {
-        let principal = call.caller.principal();
-        if let Some(share) = self.calls.take_now(principal) {
-            return Ok(share);
-        }
-        match timeout_at(deadline, self.calls.take(principal)).await {
-            Ok(share) => share.map_err(|_| Failure::TooManyCalls),
-            Err(_) => Err(Failure::Busy(self.options.limits.timeout / 2)),
-        }
-    }
-
-    async fn authentication(&self, call: &Call<'_>) -> Result<Authentication, Failure> {
-        if self.options.without_credential.iter().any(|method| method == call.remote_name) {
-            return Ok(Authentication { is_omitted: true, ..Authentication::default() });
-        }
-        // Boxed, since they are larger than the rest of a call, and most upstreams need none of them.
-        let auth = match &self.options.credential {
-            Some(credentials) => Box::pin(credentials.of(call, self.tokens.as_ref())).await?,
-            None => Authentication::of_upstream(self.tokens.as_ref()).await?,
-        };
-        let auth = self.with_session(auth).await?;
-        request::check_first_params(&self.options, call, &auth)?;
-        Ok(auth)
-    }
-
-    async fn with_session(&self, auth: Authentication) -> Result<Authentication, Failure> {
-        let Some(sessions) = &self.sessions else { return Ok(auth) };
-        Ok(Authentication { session: Box::pin(sessions.session()).await?, ..auth })
     }
 
     /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
@@ -236,41 +160,10 @@ impl Forward {
             || self.sessions.as_ref().is_some_and(|sessions| sessions.is_refused(failure))
     }
 
-    /// Replaces the access token or the session of a refused request. Returns `false` if there is no other.
-    async fn renew(
-        &self,
-        call: &Call<'_>,
-        auth: &mut Authentication,
-        failure: &Failure,
-    ) -> Result<bool, Failure> {
-        let Some(sessions) = self.sessions.as_ref().filter(|_| !auth.is_omitted) else {
-            let credentials = self.options.credential.as_ref();
-            return auth.renew(credentials.map(|credentials| (credentials, call))).await;
-        };
-        let Some(session) = sessions.renewed(auth.session.as_ref(), failure).await? else {
-            return Ok(false);
-        };
-        auth.session = Some(session);
-        Ok(true)
-    }
-
     fn request_id<'a>(&self, id: &'a str) -> RequestId<'a> {
         match self.options.id_format {
             IdFormat::String => RequestId::String(id.into()),
             IdFormat::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
-        }
-    }
-
-    fn sent_credential(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
-        let passes_token = self.options.caller_headers.token.is_some();
-        if auth.is_omitted {
-            SentCredential::NotConfigured
-        } else if auth.is_own || passes_token && call.caller.token().is_some() {
-            SentCredential::OfCaller(call.caller.name().to_owned())
-        } else if passes_token || self.options.credential.is_some() {
-            SentCredential::None { is_known: call.caller.user.is_some() }
-        } else {
-            self.shared_credential()
         }
     }
 
@@ -281,6 +174,11 @@ impl Forward {
             SentCredential::NotConfigured
         }
     }
+}
+
+/// Returns a message of the service for the log: truncated, and without the secrets of the request.
+fn loggable(secrets: &Secrets, text: &str) -> String {
+    secrets.redact(text).chars().take(MAX_LOGGED_ERROR).collect()
 }
 
 /// Returns the message and data of an error with the code -32603, unless the message is only "Internal error".

@@ -12,7 +12,7 @@ use crate::http_client::send_error::SendError;
 /// Maximum number of headers, as in hyper.
 const MAX_HEADERS: usize = 100;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) headers: ResponseHeaders,
@@ -30,11 +30,10 @@ pub(crate) enum ResponseHeaders {
 }
 
 /// How the end of a body is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
     Chunked,
-    #[default]
     UntilClose,
 }
 
@@ -53,9 +52,10 @@ impl ResponseHead {
 
     fn of(response: &Response<'_, '_>, bytes: &[u8]) -> Option<Self> {
         let status = StatusCode::from_u16(response.code?).ok()?;
-        let framing = framing(status, response)?;
+        let (found, version) = (FramingHeaders::of(response), response.version?);
+        let framing = found.framing(status, version)?;
         let ends = framing == Framing::UntilClose || status == StatusCode::SWITCHING_PROTOCOLS;
-        let is_persistent = !ends && is_persistent(response);
+        let is_persistent = !ends && found.is_persistent(version);
         Some(Self { status, headers: ResponseHeaders::Raw(bytes.into()), framing, is_persistent })
     }
 
@@ -85,9 +85,10 @@ impl ResponseHeaders {
     }
 }
 
+/// No headers.
 impl Default for ResponseHeaders {
     fn default() -> Self {
-        Self::Map(HeaderMap::new())
+        Self::Raw(Box::default())
     }
 }
 
@@ -114,46 +115,67 @@ fn header_map(response: &Response<'_, '_>) -> HeaderMap {
     map
 }
 
-/// Returns the values of a header that is a list, without white space around them.
-fn values<'a>(response: &Response<'_, 'a>, name: &str) -> impl Iterator<Item = &'a [u8]> {
-    let found = response.headers.iter().filter(move |it| it.name.eq_ignore_ascii_case(name));
-    found.flat_map(|it| it.value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+/// The headers that say where a body ends, and whether the connection stays open.
+#[derive(Debug, Default)]
+struct FramingHeaders<'a> {
+    length: Option<u64>,
+    /// Whether a length is not a number, or differs from another.
+    is_length_invalid: bool,
+    /// The last transfer encoding.
+    encoding: Option<&'a [u8]>,
+    is_closed: bool,
+    is_kept_alive: bool,
 }
 
-/// Returns `None` for headers that contradict each other.
-fn framing(status: StatusCode, response: &Response<'_, '_>) -> Option<Framing> {
-    let mut encodings = values(response, "transfer-encoding").peekable();
-    let is_encoded = encodings.peek().is_some();
-    let mut length = None;
-    for value in values(response, "content-length").filter(|_| !is_encoded) {
-        let number = length_of(value)?;
-        if length.replace(number).is_some_and(|other| other != number) {
+impl<'a> FramingHeaders<'a> {
+    fn of(response: &Response<'_, 'a>) -> Self {
+        let mut found = Self::default();
+        for Header { name, value } in &*response.headers {
+            let mut values = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            if name.eq_ignore_ascii_case("content-length") {
+                for number in values.map(length_of) {
+                    let differs = found.length.is_some() && found.length != number;
+                    found.is_length_invalid |= differs || number.is_none();
+                    found.length = number;
+                }
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                found.encoding = values.next_back();
+            } else if name.eq_ignore_ascii_case("connection") {
+                for option in values {
+                    found.is_closed |= option.eq_ignore_ascii_case(b"close");
+                    found.is_kept_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns `None` for headers that contradict each other.
+    fn framing(&self, status: StatusCode, version: u8) -> Option<Framing> {
+        if self.encoding.is_none() && self.is_length_invalid {
             return None;
         }
+        if status.is_informational() || matches!(status.as_u16(), 204 | 304) {
+            return Some(Framing::Length(0));
+        }
+        let Some(encoding) = self.encoding else {
+            return Some(self.length.map_or(Framing::UntilClose, Framing::Length));
+        };
+        let is_chunked = encoding.eq_ignore_ascii_case(b"chunked");
+        let framing = if is_chunked { Framing::Chunked } else { Framing::UntilClose };
+        // HTTP/1.0 has no transfer encodings.
+        (version > 0).then_some(framing)
     }
-    if status.is_informational() || matches!(status.as_u16(), 204 | 304) {
-        return Some(Framing::Length(0));
+
+    fn is_persistent(&self, version: u8) -> bool {
+        // After a response with both, servers and proxies may disagree on where the next one begins.
+        let has_length = self.length.is_some() || self.is_length_invalid;
+        let is_ambiguous = self.encoding.is_some() && has_length;
+        (version == 1 || self.is_kept_alive) && !is_ambiguous && !self.is_closed
     }
-    if !is_encoded {
-        return Some(length.map_or(Framing::UntilClose, Framing::Length));
-    }
-    let is_chunked = encodings.last().is_some_and(|it| it.eq_ignore_ascii_case(b"chunked"));
-    let framing = if is_chunked { Framing::Chunked } else { Framing::UntilClose };
-    // HTTP/1.0 has no transfer encodings.
-    (response.version? > 0).then_some(framing)
 }
 
 fn length_of(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| is_number)?.parse().ok()
-}
-
-fn is_persistent(response: &Response<'_, '_>) -> bool {
-    let has_option =
-        |option: &[u8]| values(response, "connection").any(|it| it.eq_ignore_ascii_case(option));
-    let has = |name| values(response, name).next().is_some();
-    // After a response with both, servers and proxies may disagree on where the next one begins.
-    let is_ambiguous = has("transfer-encoding") && has("content-length");
-    let is_kept = response.version == Some(1) || has_option(b"keep-alive");
-    is_kept && !is_ambiguous && !has_option(b"close")
 }

@@ -32,11 +32,12 @@ impl Server {
 
     /// Sends a request, and returns the status and the body, or the error.
     async fn call(&self) -> String {
-        match self.client.send(HEAD, b"body").await {
-            Ok(exchange) => {
-                let status = exchange.head.status;
-                match exchange.body(1000, |_| Ok::<_, BodyError>(())).await {
-                    Ok(body) => format!("{} {}", status.as_u16(), String::from_utf8_lossy(&body)),
+        match self.client.send([HEAD, b"", b"body"]).await {
+            Ok((head, exchange)) => {
+                match exchange.body(&head, 1000, |_| Ok::<_, BodyError>(())).await {
+                    Ok(body) => {
+                        format!("{} {}", head.status.as_u16(), String::from_utf8_lossy(&body))
+                    }
                     Err(error) => error.to_string(),
                 }
             }
@@ -156,10 +157,10 @@ async fn a_response_before_the_end_of_the_request_is_read() {
         stream.write_all(response).await.unwrap();
         stream
     };
-    let (exchange, _stream) = tokio::join!(server.client.send(HEAD, &body), serving);
-    let exchange = exchange.unwrap();
-    assert_eq!(exchange.head.status, 413);
-    assert_eq!(exchange.body(9, |_| Ok::<_, BodyError>(())).await.unwrap(), b"no");
+    let (exchange, _stream) = tokio::join!(server.client.send([HEAD, b"", &body]), serving);
+    let (head, exchange) = exchange.unwrap();
+    assert_eq!(head.status, 413);
+    assert_eq!(exchange.body(&head, 9, |_| Ok::<_, BodyError>(())).await.unwrap(), b"no");
     assert_eq!(server.idle(), 0);
 }
 

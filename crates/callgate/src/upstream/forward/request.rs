@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
@@ -62,46 +63,50 @@ pub(crate) fn body(
     id: &RequestId<'_>,
     auth: &Authentication,
 ) -> Bytes {
-    let params = call.params.get();
     let shared = if auth.is_omitted { "" } else { &options.members.0 };
     let session = auth.session.as_ref().map_or("", |session| &session.member.0);
-    let first = first_params(options, auth);
-    let members = [shared, session, &auth.member.0];
-    let length: usize = first.iter().chain(&members).map(|part| part.len()).sum();
-    let mut body = Vec::with_capacity(length + params.len() + call.remote_name.len() + 96);
-    body.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
-    let _ = serde_json::to_writer(&mut body, call.remote_name);
-    body.extend_from_slice(b",\"params\":");
-    splice_first(&mut body, first, params);
-    body.extend_from_slice(b",\"id\":");
-    let _ = match id {
-        RequestId::String(id) => serde_json::to_writer(&mut body, &**id),
-        RequestId::Number(id) => serde_json::to_writer(&mut body, id),
+    let params = with_first(first_params(options, auth), call.params.get());
+    let (before_id, id, after_id) = match id {
+        RequestId::String(id) => (",\"id\":\"", escaped(id), "\""),
+        RequestId::Number(id) => (",\"id\":", id.to_string().into(), ""),
     };
+    let (start, method) = ("{\"jsonrpc\":\"2.0\",\"method\":\"", escaped(call.remote_name));
     // Each member begins with a comma, unless it is empty.
-    for member in members {
-        body.extend_from_slice(member.as_bytes());
-    }
-    body.push(b'}');
+    let members = [after_id, shared, session, &auth.member.0, "}"];
+    let parts = [start, &method, "\",\"params\":", &params, before_id, &id];
+    let parts = || parts.iter().chain(&members);
+    // With the exact length, since the bytes are moved otherwise.
+    let mut body = Vec::with_capacity(parts().map(|part| part.len()).sum());
+    parts().for_each(|part| body.extend_from_slice(part.as_bytes()));
     body.into()
 }
 
-/// Writes a list of parameters with the parameters `first` at the front.
-fn splice_first(body: &mut Vec<u8>, first: [&str; 3], params: &str) {
+/// Returns the text of a JSON string without its quotes.
+fn escaped(text: &str) -> Cow<'_, str> {
+    // Without an early end, so that many bytes are compared at once.
+    let has_special = |found, byte| found | matches!(byte, ..b' ' | b'"' | b'\\');
+    if !text.bytes().fold(false, has_special) {
+        return Cow::Borrowed(text);
+    }
+    let mut json = Value::from(text).to_string();
+    json.pop();
+    json.remove(0);
+    Cow::Owned(json)
+}
+
+/// Returns a list of parameters with the parameters `first` at the front.
+fn with_first<'a>(first: [&str; 3], params: &'a str) -> Cow<'a, str> {
     let rest = params.trim_start().strip_prefix('[');
     let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {
-        return body.extend_from_slice(params.as_bytes());
+        return Cow::Borrowed(params);
     };
-    body.push(b'[');
-    let (mut separator, own) = ("", if rest.trim_start().starts_with(']') { "" } else { rest });
-    for items in first.into_iter().chain([own]).filter(|items| !items.is_empty()) {
-        body.extend_from_slice(separator.as_bytes());
-        body.extend_from_slice(items.as_bytes());
-        separator = ",";
+    let mut first =
+        first.into_iter().filter(|items| !items.is_empty()).collect::<Vec<_>>().join(",");
+    first.insert(0, '[');
+    if !rest.trim_start().starts_with(']') {
+        first.push(',');
     }
-    if own.is_empty() {
-        body.extend_from_slice(rest.as_bytes());
-    }
+    Cow::Owned(first + rest)
 }
 
 /// Returns the headers of a request, or `None` if they are those that are configured for all requests.
@@ -156,9 +161,7 @@ mod tests {
     use super::*;
 
     fn spliced(first: &str, params: &str) -> String {
-        let mut body = Vec::new();
-        splice_first(&mut body, ["", "", first], params);
-        String::from_utf8(body).unwrap()
+        with_first(["", "", first], params).into_owned()
     }
 
     #[test]
@@ -168,6 +171,14 @@ mod tests {
         assert_eq!(spliced("\"token:x\",1", "[[2],3]"), r#"["token:x",1,[2],3]"#);
         assert_eq!(spliced("", "[2]"), "[2]");
         assert_eq!(spliced("", r#"{"a":1}"#), r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn names_are_escaped_like_json_strings() {
+        for text in ["user.get", "a\"b", "\\", "\n\u{1f}", "\u{7f}é😀", ""] {
+            let json = serde_json::to_string(text).unwrap();
+            assert_eq!(format!("\"{}\"", escaped(text)), json);
+        }
     }
 
     #[test]

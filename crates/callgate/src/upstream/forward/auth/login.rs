@@ -16,6 +16,7 @@ use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
+use crate::upstream::forward::send::client::Post;
 use crate::upstream::forward::{
     Authentication, CredentialLocation, Failure, ForwardOptions, OptionError, RequestId,
     SecretJson, ServiceClient, ServiceResponse,
@@ -276,8 +277,9 @@ impl Sessions {
 
     async fn request(&self) -> Result<Session, Failure> {
         let (id, reservation) = (RequestId::Number(1), BudgetReservation::default());
-        let sending =
-            self.client.post(self.uri.clone(), None, self.body(), MAX_RESPONSE, &reservation);
+        let (uri, body) = (self.uri.as_ref(), &self.body());
+        let (limit, reservation) = (MAX_RESPONSE, &reservation);
+        let sending = self.client.post(Post { uri, headers: None, body, limit, reservation });
         let response = sending.await.map_err(|failure| self.login_failure(failure))?;
         let result = match self.login.method {
             Some(_) => response.read(&id).map(|result| result.get().to_owned()),

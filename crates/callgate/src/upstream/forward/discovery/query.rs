@@ -13,7 +13,8 @@ use crate::upstream::client::Client;
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::Problem;
 use crate::upstream::forward::{
-    Authentication, CallOutcome, Failure, Forward, Ordering, ServiceResponse, Target, request,
+    Authentication, CallOutcome, Failure, Forward, ForwardedCall, Ordering, ServiceResponse,
+    Target, request,
 };
 use crate::wire::jsonrpc::RpcError;
 
@@ -71,7 +72,7 @@ impl Forward {
             client: &Client::default(),
             reservation: &BudgetReservation::default(),
         };
-        Ok(self.call_at(&call, None, &mut Authentication::default()).await?)
+        Ok(ForwardedCall::new(self, &call, None).run().await?)
     }
 
     /// Reads `target`, or the URL of the service, as text. Sends the credentials that are configured for all callers.
@@ -79,8 +80,10 @@ impl Forward {
         let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
         let mut auth = Authentication::default();
         let reading = async {
-            auth =
-                self.with_session(Authentication::of_upstream(self.tokens.as_ref()).await?).await?;
+            auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
+            if let Some(sessions) = &self.sessions {
+                auth.session = sessions.session().await?;
+            }
             let mut response = self.get_with(target, &auth).await?;
             if response.status == StatusCode::UNAUTHORIZED && auth.renew(None).await? {
                 response = self.get_with(target, &auth).await?;
@@ -112,6 +115,6 @@ impl Forward {
         auth: &Authentication,
     ) -> Result<ServiceResponse, Failure> {
         let headers = request::headers(&self.options, &Caller::anonymous(), auth);
-        self.client.get(target.uri().clone(), headers, self.options.limits.result_bytes).await
+        self.client.get(target.uri(), headers, self.options.limits.result_bytes).await
     }
 }

@@ -14,8 +14,8 @@ use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::upstream::forward::discovery::method_list::{self, MAX_IDS, MethodListError};
 use crate::upstream::forward::{
-    Authentication, CallOutcome, Failure, Forward, MissingCredential, Ordering, RequestId,
-    ServiceResponse, UserGrant, request,
+    CallOutcome, Failure, Forward, ForwardedCall, MissingCredential, Ordering, ServiceResponse,
+    UserGrant,
 };
 use crate::upstream::{BoxFuture, Call, CallerMethods, Identity, ListError, MethodLister};
 
@@ -138,33 +138,28 @@ impl Forward {
             client: &Client::default(),
             reservation: &BudgetReservation::default(),
         };
+        let mut listing = ForwardedCall::new(self, &call, None);
         if self.options.target.is_websocket() {
-            return read_document(self.call_at(&call, None, &mut Authentication::default()).await);
+            return read_document(listing.run().await);
         }
-        let (id, mut auth) = (self.request_id(&text), self.authentication(&call).await?);
-        let listed = self.list_with(&call, &id, &auth).await;
+        listing.authenticate().await?;
+        let listed = self.list_with(&listing).await;
         match listed {
             Err(MethodListError::Failure(failure))
-                if failure.is_unauthorized() && self.renew(&call, &mut auth, &failure).await? =>
+                if failure.is_unauthorized() && listing.renew(&failure).await? =>
             {
-                self.list_with(&call, &id, &auth).await
+                self.list_with(&listing).await
             }
             listed => listed,
         }
     }
 
     /// Reads the result of `rpc.discover`, or all pages of `/mcp/tools/list`.
-    async fn list_with(
-        &self,
-        call: &Call<'_>,
-        id: &RequestId<'_>,
-        auth: &Authentication,
-    ) -> Result<Vec<String>, MethodListError> {
-        let headers = || request::headers(&self.options, call.caller, auth);
+    async fn list_with(&self, listing: &ForwardedCall<'_>) -> Result<Vec<String>, MethodListError> {
         if !self.options.is_described_over_http() {
-            let body = request::body(&self.options, call, id, auth);
-            let sending = self.client.post(None, headers(), body, MAX_BYTES, call.reservation);
-            return read_document(self.through_breaker(sending).await?.read(id));
+            let body = listing.body();
+            let sending = self.client.post(listing.post(&body, MAX_BYTES));
+            return read_document(listing.read(self.through_breaker(sending).await));
         }
         let target = &self.options.target;
         let path = method_list::tools_path(target.path());
@@ -172,7 +167,7 @@ impl Forward {
         let mut next = target.with_path(&path);
         loop {
             let page = next.map_err(|_| MethodListError::Pages(MAX_PAGES))?;
-            let sending = self.client.get(page.uri().clone(), headers(), left);
+            let sending = self.client.get(page.uri(), listing.headers(), left);
             let page = self.through_breaker(sending).await?.into_text()?;
             left = left.checked_sub(page.len()).ok_or(MethodListError::TooLarge(MAX_BYTES))?;
             let Some(cursor) = method_list::tools(&page, &mut ids)? else { return Ok(ids) };

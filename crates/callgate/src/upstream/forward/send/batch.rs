@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::model::method::Safety;
 use crate::upstream::forward::reply::BatchReply;
+use crate::upstream::forward::send::client::Post;
 use crate::upstream::forward::{
     Failure, ForwardOptions, ForwardStats, QueuedRequest, ServiceClient, ServiceResponse,
 };
@@ -62,8 +63,9 @@ impl Batcher {
     }
 
     pub(crate) async fn post(&self, request: &QueuedRequest) -> Result<ServiceResponse, Failure> {
-        let (headers, body) = (request.headers.clone(), request.body.clone());
-        self.client.post(None, headers, body, self.result_bytes, &request.reservation).await
+        let QueuedRequest { body, reservation, .. } = request;
+        let (headers, limit) = (request.headers.clone(), self.result_bytes);
+        self.client.post(Post { uri: None, headers, body, limit, reservation }).await
     }
 
     pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
@@ -98,9 +100,10 @@ impl Batcher {
         // The whole response is counted until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
+        let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
         let response = tokio::select! {
-            response = self.client.post(None, headers, body, limit, &reservation) => response,
+            response = self.client.post(post) => response,
             _ = all_dropped => return,
         };
         match response {
@@ -110,13 +113,14 @@ impl Batcher {
     }
 
     async fn send_singly(&self, batch: Vec<QueuedRequest>) {
-        join_all(batch.into_iter().map(async |mut request| {
-            let (headers, body) = (request.headers, request.body);
+        join_all(batch.into_iter().map(async |request| {
+            let QueuedRequest { headers, body, reservation, mut reply, .. } = request;
+            let (body, limit, reservation) = (&body, self.result_bytes, &reservation);
             tokio::select! {
-                response = self.client.post(None, headers, body, self.result_bytes, &request.reservation) => {
-                    let _ = request.reply.send(response);
+                response = self.client.post(Post { uri: None, headers, body, limit, reservation }) => {
+                    let _ = reply.send(response);
                 }
-                () = request.reply.closed() => {}
+                () = reply.closed() => {}
             }
         }))
         .await;

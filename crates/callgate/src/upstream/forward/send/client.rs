@@ -19,6 +19,22 @@ use crate::upstream::forward::{Failure, ForwardLimits, ForwardOptions, ServiceRe
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// Maximum size of [`length_line`].
+const MAX_LENGTH_LINE: usize = 24;
+
+/// A request with a JSON body.
+pub(crate) struct Post<'a> {
+    /// `None` for the URL of the service.
+    pub(crate) uri: Option<&'a Uri>,
+    /// `None` for the configured headers.
+    pub(crate) headers: Option<HeaderMap>,
+    pub(crate) body: &'a Bytes,
+    /// Maximum size of the response, in bytes.
+    pub(crate) limit: usize,
+    /// Counts the bytes of the response.
+    pub(crate) reservation: &'a BudgetReservation,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceClient {
     uri: Uri,
@@ -29,7 +45,8 @@ pub(crate) struct ServiceClient {
 
 #[derive(Debug, Clone)]
 enum Transport {
-    /// HTTP/1.1 without TLS. With the head of a request that has only the configured headers.
+    /// HTTP/1.1 without TLS. With the head of a request that has only the configured headers, up to the length of its
+    /// body.
     Http1(Arc<Http1Client>, Arc<[u8]>),
     /// With TLS, HTTP/2 or WebSocket.
     Hyper(Box<Pool>),
@@ -53,41 +70,39 @@ impl ServiceClient {
         Ok(Self { uri, headers, transport })
     }
 
-    /// Posts a request to `uri`, or to the URL of the service, with `headers` or the configured ones. Reads the
-    /// response: at most `limit` bytes, counted by `reservation`.
-    pub(crate) async fn post(
-        &self,
-        uri: Option<Uri>,
-        headers: Option<HeaderMap>,
-        body: Bytes,
-        limit: usize,
-        reservation: &BudgetReservation,
-    ) -> Result<ServiceResponse, Failure> {
+    /// Posts a request and reads the response.
+    pub(crate) async fn post(&self, post: Post<'_>) -> Result<ServiceResponse, Failure> {
+        let Post { uri, headers, body, limit, reservation } = post;
         let count = |bytes| reservation.add(bytes).map_err(Failure::from);
         match &self.transport {
             Transport::Http1(client, prepared) => {
                 let other = (uri.is_some() || headers.is_some()).then(|| {
                     let headers = headers.unwrap_or_else(|| self.headers.clone());
-                    post_head(uri.as_ref().unwrap_or(&self.uri), headers)
+                    post_head(uri.unwrap_or(&self.uri), headers)
                 });
-                let head = with_length(other.as_deref().unwrap_or(prepared), body.len());
-                exchange(client, &head, &body, limit, count).await
+                let head = other.as_deref().unwrap_or(prepared);
+                let mut end = [0; MAX_LENGTH_LINE];
+                let request = [head, length_line(body.len(), &mut end), body];
+                send_http1(client, request, limit, count).await
             }
             Transport::Hyper(pool) => {
                 let mut headers = headers.unwrap_or_else(|| self.headers.clone());
                 headers.insert(ACCEPT, JSON);
                 headers.insert(CONTENT_TYPE, JSON);
-                let uri = uri.unwrap_or_else(|| self.uri.clone());
+                let uri = uri.unwrap_or(&self.uri).clone();
                 // Boxed, since it is larger than the rest of a call.
-                let response = Box::pin(send(pool, Method::POST, uri, headers, body)).await?;
-                Box::pin(read(response, limit, count)).await
+                Box::pin(async {
+                    let response = send_to_pool(pool, Method::POST, uri, headers, body.clone());
+                    read_incoming(response.await?, limit, count).await
+                })
+                .await
             }
         }
     }
 
     pub(crate) async fn get(
         &self,
-        uri: Uri,
+        uri: &Uri,
         headers: Option<HeaderMap>,
         limit: usize,
     ) -> Result<ServiceResponse, Failure> {
@@ -95,13 +110,12 @@ impl ServiceClient {
         headers.insert(ACCEPT, JSON);
         match &self.transport {
             Transport::Http1(client, _) => {
-                let mut head = request_head(&Method::GET, &uri, &headers);
-                head.extend_from_slice(b"\r\n");
-                exchange(client, &head, &[], limit, |_| Ok(())).await
+                let head = request_head(&Method::GET, uri, &headers);
+                send_http1(client, [&head, b"\r\n", b""], limit, |_| Ok(())).await
             }
             Transport::Hyper(pool) => {
-                let response = send(pool, Method::GET, uri, headers, Bytes::new()).await?;
-                read(response, limit, |_| Ok(())).await
+                let response = send_to_pool(pool, Method::GET, uri.clone(), headers, Bytes::new());
+                read_incoming(response.await?, limit, |_| Ok(())).await
             }
         }
     }
@@ -112,39 +126,40 @@ impl ServiceClient {
         let Transport::Hyper(pool) = &self.transport else {
             return Err(Failure::never_sent("not a WebSocket"));
         };
-        send(pool, Method::GET, self.uri.clone(), headers, Bytes::new()).await
+        send_to_pool(pool, Method::GET, self.uri.clone(), headers, Bytes::new()).await
     }
 }
 
+/// Returns the head of a request up to the length of its body.
 fn post_head(uri: &Uri, mut headers: HeaderMap) -> Vec<u8> {
     headers.insert(ACCEPT, JSON);
     headers.insert(CONTENT_TYPE, JSON);
-    request_head(&Method::POST, uri, &headers)
+    let mut head = request_head(&Method::POST, uri, &headers);
+    head.extend_from_slice(b"content-length: ");
+    head
 }
 
-fn with_length(head: &[u8], length: usize) -> Vec<u8> {
-    let mut all = Vec::with_capacity(head.len() + 40);
-    all.extend_from_slice(head);
-    let _ = write!(all, "content-length: {length}\r\n\r\n");
-    all
+/// Writes the end of the head: the length of the body, and the empty line.
+fn length_line(length: usize, buffer: &mut [u8; MAX_LENGTH_LINE]) -> &[u8] {
+    let mut rest = &mut buffer[..];
+    let _ = write!(rest, "{length}\r\n\r\n");
+    let free = rest.len();
+    buffer.get(..MAX_LENGTH_LINE - free).unwrap_or_default()
 }
 
-async fn exchange(
+async fn send_http1(
     client: &Http1Client,
-    head: &[u8],
-    body: &[u8],
+    request: [&[u8]; 3],
     limit: usize,
     count: impl Fn(usize) -> Result<(), Failure>,
 ) -> Result<ServiceResponse, Failure> {
-    let mut exchange = client.send(head, body).await.map_err(Failure::Send)?;
-    let length = exchange.head.length();
-    let (status, headers) = (exchange.head.status, std::mem::take(&mut exchange.head.headers));
-    check(status, &headers, length, limit)?;
-    let body = exchange.body(limit, count).await?;
-    ServiceResponse::new(status, headers, body)
+    let (head, exchange) = client.send(request).await.map_err(Failure::Send)?;
+    check_head(head.status, &head.headers, head.length(), limit)?;
+    let body = exchange.body(&head, limit, count).await?;
+    ServiceResponse::new(head.status, head.headers, body)
 }
 
-async fn send(
+async fn send_to_pool(
     pool: &Pool,
     method: Method,
     uri: Uri,
@@ -189,7 +204,7 @@ fn connector(options: &ForwardOptions) -> Result<Connector, TlsSetupError> {
     Ok(Connector::with_http2(&tls, time_limit))
 }
 
-async fn read(
+async fn read_incoming(
     response: Response<Incoming>,
     limit: usize,
     count: impl Fn(usize) -> Result<(), Failure>,
@@ -198,13 +213,13 @@ async fn read(
     let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length = length.and_then(|length| length.parse().ok());
     let headers = ResponseHeaders::Map(head.headers);
-    check(head.status, &headers, length, limit)?;
+    check_head(head.status, &headers, length, limit)?;
     let body = bytes_counted(body, limit, count).await?;
     ServiceResponse::new(head.status, headers, body)
 }
 
 /// Checks the head of a response before the body is read.
-fn check(
+fn check_head(
     status: StatusCode,
     headers: &ResponseHeaders,
     length: Option<u64>,

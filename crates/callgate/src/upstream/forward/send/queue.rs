@@ -29,6 +29,8 @@ pub(crate) struct QueuedRequest {
     pub(crate) reply: oneshot::Sender<Result<ServiceResponse, Failure>>,
 }
 
+pub(crate) type ResponseReceiver = oneshot::Receiver<Result<ServiceResponse, Failure>>;
+
 /// The queue of a task that sends requests. Adding a request starts the task if it is not running.
 #[derive(Debug)]
 pub(crate) struct RequestQueue {
@@ -75,7 +77,7 @@ impl RequestQueue {
     pub(crate) async fn send(
         &self,
         request: QueuedRequest,
-        reply: oneshot::Receiver<Result<ServiceResponse, Failure>>,
+        reply: ResponseReceiver,
     ) -> Result<ServiceResponse, Failure> {
         if let Worker::Batches(batcher) = &self.worker
             && batcher.is_unsupported()
