@@ -212,7 +212,8 @@ impl Exchange<'_> {
         limit: usize,
         count: impl Fn(usize) -> Result<(), E>,
     ) -> Result<Vec<u8>, E> {
-        let mut body = Body { bytes: Vec::new(), limit, count };
+        let bytes = Vec::with_capacity(self.connection.buffer.len());
+        let mut body = Body { bytes, limit, count };
         match head.framing {
             Framing::Length(length) => self.read_part(length, &mut body).await?,
             Framing::Chunked => self.read_chunks(&mut body).await?,

@@ -24,7 +24,7 @@ pub(crate) struct ResponseHead {
 /// Headers of a response.
 #[derive(Debug, Clone)]
 pub(crate) enum ResponseHeaders {
-    Map(HeaderMap),
+    Map(Box<HeaderMap>),
     /// The head of the response. Most calls use no header.
     Raw(Box<[u8]>),
 }

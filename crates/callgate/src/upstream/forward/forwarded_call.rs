@@ -153,7 +153,10 @@ impl<'a> ForwardedCall<'a> {
         let mut is_first = true;
         loop {
             let response = match &self.forward.queue {
-                None => self.forward.client.post(self.post(&body, limit)).await,
+                None => {
+                    let headers = self.headers();
+                    self.forward.client.post(self.post(headers.as_ref(), &body, limit)).await
+                }
                 Some(queue) => {
                     let (request, response) = self.queued(queue.is_batch(), body.clone());
                     Box::pin(queue.send(request, response)).await
@@ -189,9 +192,13 @@ impl<'a> ForwardedCall<'a> {
     }
 
     /// Returns the HTTP request. The response may have `limit` bytes.
-    pub(super) fn post<'b>(&'b self, body: &'b Bytes, limit: usize) -> Post<'b> {
-        let (uri, headers) = (self.uri.as_ref(), self.headers());
-        Post { uri, headers, body, limit, reservation: self.call.reservation }
+    pub(super) fn post<'b>(
+        &'b self,
+        headers: Option<&'b HeaderMap>,
+        body: &'b Bytes,
+        limit: usize,
+    ) -> Post<'b> {
+        Post { uri: self.uri.as_ref(), headers, body, limit, reservation: self.call.reservation }
     }
 
     /// Returns the request for a queue, and the receiver of its response.

@@ -16,7 +16,7 @@ fn read(status: u16, media: &'static str, body: &str) -> String {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     }
     let status = StatusCode::from_u16(status).unwrap();
-    let headers = ResponseHeaders::Map(headers);
+    let headers = ResponseHeaders::Map(Box::new(headers));
     let response = ServiceResponse { status, headers, body: body.to_owned() };
     match response.read(&RequestId::String("mcp_1".into())) {
         Ok(result) => format!("result {result}"),

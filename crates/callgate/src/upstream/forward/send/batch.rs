@@ -64,7 +64,7 @@ impl Batcher {
 
     pub(crate) async fn post(&self, request: &QueuedRequest) -> Result<ServiceResponse, Failure> {
         let QueuedRequest { body, reservation, .. } = request;
-        let (headers, limit) = (request.headers.clone(), self.result_bytes);
+        let (headers, limit) = (request.headers.as_ref(), self.result_bytes);
         self.client.post(Post { uri: None, headers, body, limit, reservation }).await
     }
 
@@ -99,6 +99,7 @@ impl Batcher {
         let Some(first) = batch.first() else { return };
         // The whole response is counted until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
+        let headers = headers.as_ref();
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
         let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
@@ -115,7 +116,8 @@ impl Batcher {
     async fn send_singly(&self, batch: Vec<QueuedRequest>) {
         join_all(batch.into_iter().map(async |request| {
             let QueuedRequest { headers, body, reservation, mut reply, .. } = request;
-            let (body, limit, reservation) = (&body, self.result_bytes, &reservation);
+            let (headers, body, reservation) = (headers.as_ref(), &body, &reservation);
+            let limit = self.result_bytes;
             tokio::select! {
                 response = self.client.post(Post { uri: None, headers, body, limit, reservation }) => {
                     let _ = reply.send(response);

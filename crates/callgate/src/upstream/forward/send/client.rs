@@ -27,7 +27,7 @@ pub(crate) struct Post<'a> {
     /// `None` for the URL of the service.
     pub(crate) uri: Option<&'a Uri>,
     /// `None` for the configured headers.
-    pub(crate) headers: Option<HeaderMap>,
+    pub(crate) headers: Option<&'a HeaderMap>,
     pub(crate) body: &'a Bytes,
     /// Maximum size of the response, in bytes.
     pub(crate) limit: usize,
@@ -58,7 +58,7 @@ impl ServiceClient {
         let transport = match plain_connector(options) {
             Some(connector) => {
                 let client = Http1Client::new(connector, options.limits.concurrent);
-                let head = post_head(&uri, headers.clone());
+                let head = post_head(&uri, &headers);
                 Transport::Http1(Arc::new(client), head.into())
             }
             None => {
@@ -76,19 +76,15 @@ impl ServiceClient {
         let count = |bytes| reservation.add(bytes).map_err(Failure::from);
         match &self.transport {
             Transport::Http1(client, prepared) => {
-                let other = (uri.is_some() || headers.is_some()).then(|| {
-                    let headers = headers.unwrap_or_else(|| self.headers.clone());
-                    post_head(uri.unwrap_or(&self.uri), headers)
-                });
+                let other = (uri.is_some() || headers.is_some())
+                    .then(|| post_head(uri.unwrap_or(&self.uri), headers.unwrap_or(&self.headers)));
                 let head = other.as_deref().unwrap_or(prepared);
                 let mut end = [0; MAX_LENGTH_LINE];
                 let request = [head, length_line(body.len(), &mut end), body];
                 send_http1(client, request, limit, count).await
             }
             Transport::Hyper(pool) => {
-                let mut headers = headers.unwrap_or_else(|| self.headers.clone());
-                headers.insert(ACCEPT, JSON);
-                headers.insert(CONTENT_TYPE, JSON);
+                let headers = post_headers(headers.unwrap_or(&self.headers));
                 let uri = uri.unwrap_or(&self.uri).clone();
                 // Boxed, since it is larger than the rest of a call.
                 Box::pin(async {
@@ -130,11 +126,17 @@ impl ServiceClient {
     }
 }
 
-/// Returns the head of a request up to the length of its body.
-fn post_head(uri: &Uri, mut headers: HeaderMap) -> Vec<u8> {
+/// Adds the headers about the body.
+fn post_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
     headers.insert(ACCEPT, JSON);
     headers.insert(CONTENT_TYPE, JSON);
-    let mut head = request_head(&Method::POST, uri, &headers);
+    headers
+}
+
+/// Returns the head of a request up to the length of its body.
+fn post_head(uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
+    let mut head = request_head(&Method::POST, uri, &post_headers(headers));
     head.extend_from_slice(b"content-length: ");
     head
 }
@@ -212,7 +214,7 @@ async fn read_incoming(
     let (head, body) = response.into_parts();
     let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length = length.and_then(|length| length.parse().ok());
-    let headers = ResponseHeaders::Map(head.headers);
+    let headers = ResponseHeaders::Map(Box::new(head.headers));
     check_head(head.status, &headers, length, limit)?;
     let body = bytes_counted(body, limit, count).await?;
     ServiceResponse::new(head.status, headers, body)
