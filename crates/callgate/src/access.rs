@@ -22,7 +22,7 @@ mod running_calls;
 mod tests;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -212,27 +212,8 @@ impl Hash for TokenDigest {
 /// All users with their grants.
 #[derive(Debug)]
 pub struct Access {
-    users: HashMap<i64, Caller, BuildHasherDefault<IdHasher>>,
+    users: HashMap<i64, Caller, foldhash::fast::RandomState>,
     anonymous: Caller,
-}
-
-/// Hashes ids of rows. They are not chosen by clients, so the hash needs no key.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_i64(i64::from(*byte)));
-    }
-
-    fn write_i64(&mut self, id: i64) {
-        // The multiplier of Fibonacci hashing: consecutive ids differ in the upper bits and in the lower bits.
-        self.0 = (self.0 ^ id.cast_unsigned()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
 }
 
 impl Default for Access {

@@ -211,7 +211,7 @@ impl RateLimiter {
 
 #[derive(Debug, Default)]
 struct Buckets {
-    /// The hash function is seeded and takes a tenth of the time of SipHash.
+    /// The hash function is seeded and takes a tenth of the time of `SipHash`.
     by_key: HashMap<Key, Bucket, foldhash::fast::RandomState>,
     swept: u64,
 }

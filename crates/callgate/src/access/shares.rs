@@ -30,7 +30,7 @@ pub(crate) enum Principal {
     Unknown,
 }
 
-/// A map by principal. Its hash function is seeded and takes a tenth of the time of SipHash.
+/// A map by principal. Its hash function is seeded and takes a tenth of the time of `SipHash`.
 type PrincipalMap<V> = HashMap<Principal, V, foldhash::fast::RandomState>;
 
 impl Principal {

@@ -41,7 +41,7 @@ const ANNOTATIONS: [&str; 10] = [
 ];
 
 /// The properties that an object has, as a set of their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Present(u64);
 
 impl Present {
@@ -138,23 +138,20 @@ impl TextCheck {
 
     /// Returns `true` if the text is a valid value. If it returns `false`, the text may be valid nevertheless.
     pub(crate) fn accepts(&self, text: &str) -> bool {
-        self.check(text).is_some()
+        self.properties(text).is_some()
     }
 
-    /// Returns the properties of a valid object, by their order in the schema.
+    /// Returns the properties of a valid object, by their order in the schema, and none for other valid values. If it
+    /// returns `None`, the text may be valid nevertheless.
     pub(crate) fn properties(&self, text: &str) -> Option<Present> {
-        self.check(text).flatten()
-    }
-
-    fn accepts_integer(&self, value: i128) -> bool {
-        self.number || self.integer.as_ref().is_some_and(|range| range.contains(&value))
-    }
-
-    fn check(&self, text: &str) -> Option<Option<Present>> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let present = self.deserialize(&mut deserializer).ok()?;
         deserializer.end().ok()?;
         Some(present)
+    }
+
+    fn accepts_integer(&self, value: i128) -> bool {
+        self.number || self.integer.as_ref().is_some_and(|range| range.contains(&value))
     }
 }
 
@@ -204,21 +201,20 @@ fn unknown<T, E: Error>() -> Result<T, E> {
     Err(E::custom(""))
 }
 
-fn accepted<E: Error>(is_accepted: bool) -> Result<Option<Present>, E> {
-    if is_accepted { Ok(None) } else { unknown() }
+fn accepted<E: Error>(is_accepted: bool) -> Result<Present, E> {
+    if is_accepted { Ok(Present::default()) } else { unknown() }
 }
 
 impl<'de> DeserializeSeed<'de> for &TextCheck {
-    type Value = Option<Present>;
+    type Value = Present;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-/// Returns the properties of an object, and `None` for other values.
 impl<'de> Visitor<'de> for &TextCheck {
-    type Value = Option<Present>;
+    type Value = Present;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a valid value")
@@ -255,7 +251,7 @@ impl<'de> Visitor<'de> for &TextCheck {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let Some(items) = &self.array else { return unknown() };
         while seq.next_element_seed(&**items)?.is_some() {}
-        Ok(None)
+        Ok(Present::default())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -269,11 +265,7 @@ impl<'de> Visitor<'de> for &TextCheck {
             present |= bit;
             map.next_value_seed(check)?;
         }
-        if present & object.required != object.required {
-            unknown()
-        } else {
-            Ok(Some(Present(present)))
-        }
+        if present & object.required == object.required { Ok(Present(present)) } else { unknown() }
     }
 }
 
