@@ -1,6 +1,5 @@
 //! The HTTP client of one service.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +18,12 @@ use crate::upstream::forward::{Failure, ForwardLimits, ForwardOptions, ServiceRe
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Maximum size of [`length_line`].
-const MAX_LENGTH_LINE: usize = 24;
+/// The longest [`length_line`].
+type LengthLine = [u8; MAX_DIGITS + 4];
+const LENGTH_LINE: LengthLine = *b"00000000000000000000\r\n\r\n";
+
+/// Maximum number of digits of a length.
+const MAX_DIGITS: usize = 20;
 
 /// A request with a JSON body.
 pub(crate) struct Post<'a> {
@@ -79,8 +82,8 @@ impl ServiceClient {
                 let other = (uri.is_some() || headers.is_some())
                     .then(|| post_head(uri.unwrap_or(&self.uri), headers.unwrap_or(&self.headers)));
                 let head = other.as_deref().unwrap_or(prepared);
-                let mut end = [0; MAX_LENGTH_LINE];
-                let request = [head, length_line(body.len(), &mut end), body];
+                let mut line = LENGTH_LINE;
+                let request = [head, length_line(body.len(), &mut line), body];
                 send_http1(client, request, limit, count).await
             }
             Transport::Hyper(pool) => {
@@ -141,12 +144,17 @@ fn post_head(uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
     head
 }
 
-/// Writes the end of the head: the length of the body, and the empty line.
-fn length_line(length: usize, buffer: &mut [u8; MAX_LENGTH_LINE]) -> &[u8] {
-    let mut rest = &mut buffer[..];
-    let _ = write!(rest, "{length}\r\n\r\n");
-    let free = rest.len();
-    buffer.get(..MAX_LENGTH_LINE - free).unwrap_or_default()
+/// Returns the end of the head: the length of the body, and the empty line. Formatting it would take four times as long.
+fn length_line(length: usize, line: &mut LengthLine) -> &[u8] {
+    let (mut rest, mut start) = (length, MAX_DIGITS);
+    while let Some(digit) = line.get_mut(..start).and_then(<[u8]>::last_mut) {
+        *digit = b"0123456789".get(rest % 10).copied().unwrap_or_default();
+        (rest, start) = (rest / 10, start - 1);
+        if rest == 0 {
+            break;
+        }
+    }
+    line.get(start..).unwrap_or_default()
 }
 
 async fn send_http1(
@@ -234,4 +242,17 @@ fn check_head(
         return Err(Failure::TooLarge(limit));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_ends_with_the_length_of_the_body() {
+        for length in [0, 7, 10, 98_765, usize::MAX] {
+            let expected = format!("{length}\r\n\r\n");
+            assert_eq!(length_line(length, &mut { LENGTH_LINE }), expected.as_bytes());
+        }
+    }
 }
