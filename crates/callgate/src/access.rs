@@ -79,9 +79,13 @@ pub struct User {
 impl Caller {
     /// Returns an anonymous caller without grants.
     pub fn anonymous() -> Self {
+        Self::new(None, Arc::default())
+    }
+
+    fn new(user: Option<Arc<User>>, grants: Arc<Grants>) -> Self {
         Self {
-            user: None,
-            grants: Arc::default(),
+            user,
+            grants,
             token: None,
             address: None,
             batch: None,
@@ -101,7 +105,7 @@ impl Caller {
         if grants.get(&Section::authenticated()).is_none() {
             Arc::make_mut(&mut grants).add_authenticated();
         }
-        Self { user: Some(Arc::new(user)), grants, ..Self::anonymous() }
+        Self::new(Some(Arc::new(user)), grants)
     }
 
     /// Sets the token of the request, for upstreams that forward it (see
@@ -235,7 +239,7 @@ impl Access {
                 .into_iter()
                 .map(|(user, grants)| (user.id, Caller::with_shared_grants(user, grants.into())))
                 .collect(),
-            anonymous: Caller { grants: Arc::new(anonymous), ..Caller::anonymous() },
+            anonymous: Caller::new(None, Arc::new(anonymous)),
         }
     }
 

@@ -88,15 +88,15 @@ impl Authenticate for Anonymous {
 pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    // `to_str` accepts the same values, but checks them byte by byte.
-    let value = str::from_utf8(value.as_bytes()).ok().filter(|value| value.is_ascii());
     let (scheme, token) =
-        value.and_then(|value| value.split_once(' ')).ok_or(AuthenticateError::Malformed)?;
+        value.as_bytes().split_first_chunk::<7>().ok_or(AuthenticateError::Malformed)?;
     let token = token.trim_ascii();
-    if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+    if values.next().is_some() || !is_bearer || token.is_empty() || !token.is_ascii() {
         return Err(AuthenticateError::Malformed);
     }
-    Ok(Some(token))
+    // `HeaderValue::to_str` would check the characters one by one.
+    str::from_utf8(token).map(Some).map_err(|_| AuthenticateError::Malformed)
 }
 
 const TOO_MANY_LOOKUPS: &str = "too many tokens from your address are being checked; try again";
