@@ -265,7 +265,8 @@ async fn respond(
         body.discard(share);
     }
     if parts.method == Method::HEAD {
-        response::remove_body(&mut reply);
+        // hyper removes the body of a reply to HEAD only over HTTP/1.
+        *reply.body_mut() = Body::empty();
     }
     reply
 }

@@ -28,15 +28,10 @@ pub(super) fn bytes_as_json(status: StatusCode, body: impl Into<Body>) -> Respon
 /// Sets the headers that every response has. No response may be cached, because it depends on the caller and on grants,
 /// which can change at any time.
 pub(super) fn add_headers(response: &mut Response) {
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-}
-
-/// Removes the body of a response to HEAD and keeps its length. hyper sets the length of other responses, and removes
-/// the body only over HTTP/1.
-pub(super) fn remove_body(response: &mut Response) {
     let length = response.body().size_hint().exact().filter(|length| *length > 0);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(length) = length {
-        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        headers.insert(CONTENT_LENGTH, length.into());
     }
-    *response.body_mut() = Body::empty();
 }

@@ -149,7 +149,10 @@ async fn requests_beyond_the_limit_are_rejected() {
     client.request(2, "tools/call", json!({})).await;
     let refused = client.answer(2).await;
     assert!(
-        refused["error"]["message"].as_str().unwrap().contains("more than 1 concurrent"),
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("more than 1 requests are in flight"),
         "{refused}"
     );
 }

@@ -128,9 +128,14 @@ fn a_limit_of_results_that_never_fit_is_a_warning() {
     let (log, _guard) = log_everything();
     app(options("http://127.0.0.1:1/rpc")
         .limits(ForwardLimits { result_bytes: 750_000, ..limits() }));
-    assert_eq!(log.text().matches("`max_result_bytes` is more than").count(), 0);
+    assert_eq!(log.text().matches("one caller can use at most three quarters").count(), 0);
     app(large("http://127.0.0.1:1/rpc"));
-    assert_eq!(log.text().matches("`max_result_bytes` is more than").count(), 2, "{}", log.text());
+    assert_eq!(
+        log.text().matches("one caller can use at most three quarters").count(),
+        2,
+        "{}",
+        log.text()
+    );
 }
 
 #[tokio::test]
