@@ -111,6 +111,16 @@ impl Entry {
         self.remote_name.as_deref().unwrap_or(self.id.as_str())
     }
 
+    /// Returns the length of the check schema.
+    pub(crate) fn check_schema_len(&self) -> usize {
+        self.own_check.as_ref().map_or_else(|| self.parts.input().len(), Bytes::len)
+    }
+
+    /// Returns the length of the output schema, or 0 if clients see none.
+    pub(crate) fn output_schema_len(&self) -> usize {
+        self.parts.output().map_or(0, |range| range.len())
+    }
+
     /// Returns warnings about the definition.
     pub fn findings(&self) -> &[Finding] {
         &self.findings

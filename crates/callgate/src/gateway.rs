@@ -397,8 +397,8 @@ impl Gateway {
         arguments: Option<&RawValue>,
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
-        let schema = tool.catalog().check_schema(&tool.entry);
-        let input = self.inputs.get(&tool.entry.input, &schema).map_err(CallError::failed)?;
+        let schema = || tool.catalog().check_schema(&tool.entry);
+        let input = self.inputs.get(&tool.entry.input, schema).map_err(CallError::failed)?;
         Ok(input.params(arguments, param_format(&tool)).map(drop)?)
     }
 
@@ -409,12 +409,14 @@ impl Gateway {
         arguments: Option<&'a RawValue>,
         caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let (schema, format) = (tool.catalog().check_schema(&tool.entry), param_format(tool));
+        let (entry, format) = (&tool.entry, param_format(tool));
+        let schema = || tool.catalog().check_schema(entry);
         let bytes = arguments.map_or(0, |arguments| arguments.get().len());
-        if BlockingChecks::is_inline(caller, bytes, schema.len()) {
-            let input = self.inputs.get(&tool.entry.input, &schema).map_err(CallError::failed)?;
+        if BlockingChecks::is_inline(caller, bytes, entry.check_schema_len()) {
+            let input = self.inputs.get(&entry.input, schema).map_err(CallError::failed)?;
             return Ok(input.params(arguments, format)?);
         }
+        let schema = schema();
         let (inputs, arguments) = (self.inputs.clone(), arguments.map(ToOwned::to_owned));
         let check = move || {
             let input = inputs.compiled(&schema).map_err(CallError::failed)?;

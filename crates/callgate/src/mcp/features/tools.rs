@@ -234,11 +234,13 @@ impl<'a> ToolCall<'a> {
             return Ok(structured);
         }
         let entry = &self.tool.entry;
-        let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
+        let schema = || self.tool.catalog().output_schema(entry).unwrap_or_default();
         let Self { mcp, caller, .. } = *self;
-        let checked = if BlockingChecks::is_inline(caller, result.len(), schema.len()) {
-            check_output(mcp.outputs.get(&entry.output_check, &schema), result)
+        let is_inline = BlockingChecks::is_inline(caller, result.len(), entry.output_schema_len());
+        let checked = if is_inline {
+            check_output(mcp.outputs.get(&entry.output_check, schema), result)
         } else {
+            let schema = schema();
             let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
             let check = move || check_output(outputs.compiled(&schema), &result);
             let checked = Box::pin(mcp.gateway.checks.run(caller, check)).await;

@@ -30,11 +30,10 @@ pub enum Header<'a> {
 
 #[cfg(any(test, fuzzing, feature = "http"))]
 impl<'a> Header<'a> {
-    /// Reads the values of one header. `None` stands for a value that is not visible ASCII.
-    pub(crate) fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
-        match (values.next(), values.next()) {
-            (None, _) => Self::Absent,
-            (Some(Some(value)), None) => Self::One(value.trim_matches([' ', '\t'])),
+    /// Adds a value of the same header. `None` stands for a value that is not visible ASCII.
+    pub(crate) fn and(self, value: Option<&'a str>) -> Self {
+        match (self, value) {
+            (Self::Absent, Some(value)) => Self::One(value.trim_matches([' ', '\t'])),
             _ => Self::Unusable,
         }
     }
@@ -51,7 +50,7 @@ pub trait Headers: Sync {
 impl Headers for Vec<(&str, &str)> {
     fn header(&self, name: &str) -> Header<'_> {
         let values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        Header::of(values.map(|(_, value)| Some(*value)))
+        values.fold(Header::Absent, |header, (_, value)| header.and(Some(value)))
     }
 }
 

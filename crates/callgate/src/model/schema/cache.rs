@@ -31,12 +31,12 @@ impl<T: Send + Sync + 'static> SchemaCache<T> {
     pub(crate) fn get(
         &self,
         cached: &CachedSchema<T>,
-        schema: &Bytes,
+        schema: impl FnOnce() -> Bytes,
     ) -> Result<Arc<T>, DefinitionError> {
         if let Some(compiled) = cached.0.load().upgrade() {
             return Ok(compiled);
         }
-        let compiled = self.compiled(schema)?;
+        let compiled = self.compiled(&schema())?;
         cached.0.store(Arc::downgrade(&compiled));
         Ok(compiled)
     }

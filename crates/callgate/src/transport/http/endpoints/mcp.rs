@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header::{ACCEPT, ALLOW};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
@@ -78,10 +78,11 @@ async fn handle(
     text: &str,
 ) -> Response {
     let accepted = AcceptedTypes::of(&parts.headers);
+    let headers = RequestHeaders::new(&parts.headers);
     let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
     let inbound = Inbound {
         kind,
-        headers: (kind != InboundKind::RawRequest).then_some(&parts.headers),
+        headers: (kind != InboundKind::RawRequest).then_some(&headers),
         body: text,
         connection: None,
         caller,
@@ -296,22 +297,46 @@ pub(crate) fn error_response(error: &McpError) -> Response {
     response
 }
 
-static KNOWN: [HeaderName; 4] = [
-    HeaderName::from_static(PROTOCOL_VERSION),
-    HeaderName::from_static(METHOD),
-    HeaderName::from_static(NAME),
-    HeaderName::from_static(SESSION_ID),
-];
+/// The headers of a request. Those of the protocol are found in one pass, because each lookup hashes the name.
+struct RequestHeaders<'a> {
+    all: &'a HeaderMap,
+    version: Header<'a>,
+    method: Header<'a>,
+    name: Header<'a>,
+    session: Header<'a>,
+}
 
-impl Headers for HeaderMap {
+impl<'a> RequestHeaders<'a> {
+    fn new(all: &'a HeaderMap) -> Self {
+        let absent = Header::Absent;
+        let mut found =
+            Self { all, version: absent, method: absent, name: absent, session: absent };
+        for (name, value) in all {
+            let header = match name.as_str() {
+                PROTOCOL_VERSION => &mut found.version,
+                METHOD => &mut found.method,
+                NAME => &mut found.name,
+                SESSION_ID => &mut found.session,
+                _ => continue,
+            };
+            *header = header.and(value.to_str().ok());
+        }
+        found
+    }
+}
+
+impl Headers for RequestHeaders<'_> {
     fn header(&self, name: &str) -> Header<'_> {
-        // Uses parsed header names for the known headers, because parsing a name for every request would be slow.
-        let known = KNOWN.iter().find(|known| known.as_str() == name);
-        let values = match known {
-            Some(known) => self.get_all(known).iter(),
-            None => self.get_all(name).iter(),
-        };
-        Header::of(values.map(|value| value.to_str().ok()))
+        match name {
+            PROTOCOL_VERSION => self.version,
+            METHOD => self.method,
+            NAME => self.name,
+            SESSION_ID => self.session,
+            other => {
+                let values = self.all.get_all(other).iter().map(|value| value.to_str().ok());
+                values.fold(Header::Absent, Header::and)
+            }
+        }
     }
 }
 
