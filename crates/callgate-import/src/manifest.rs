@@ -53,7 +53,7 @@ pub(crate) struct Method {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Param>>")]
     pub(crate) params: Option<Vec<Value>>,
-    /// Types in the order of `params`, which take precedence over those in `params`.
+    /// Types of the parameters, in the order of `params`. They take precedence over the types in `params`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) params_types: Option<Vec<Option<String>>>,
     /// Default values by parameter.

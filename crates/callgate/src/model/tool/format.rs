@@ -133,7 +133,7 @@ impl<'a> RestTool<'a> {
     }
 }
 
-/// Appends a serialized tool in another format.
+/// Takes a tool in the REST format, and appends it in the format `format`.
 pub(crate) fn write(format: ToolFormat, name: &str, tool: RestTool<'_>, out: &mut Vec<u8>) {
     if format == ToolFormat::Rest {
         return out.extend_from_slice(tool.bytes);

@@ -83,7 +83,7 @@ impl TokenUnavailable {
                 format!("{refused} {ADMIN_HAS_TO} set a new one.")
             }
             TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
-                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set a new one."
+                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set a new credential."
             ),
             TokenError::InvalidClient => format!(
                 "{NEEDS_TOKEN} its authorization server does not accept Callgate's client id and secret. \
