@@ -4,7 +4,7 @@
 //! running yet, restores lost sessions and connections, and ensures that each request has one response.
 
 mod options;
-mod failure;
+mod error_reply;
 pub(crate) mod receive;
 mod send;
 mod session;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use crate::http_client::send_error::{SendError, SendErrorKind};
-use failure::BridgeFailure;
+use error_reply::BridgeFailure;
 use receive::Dispatcher;
 use receive::in_flight::InFlight;
 use send::client::ServerClient;

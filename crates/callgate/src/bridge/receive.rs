@@ -13,7 +13,7 @@ use tokio::io::AsyncBufRead;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::bridge::failure::error_message;
+use crate::bridge::error_reply::error_message;
 use crate::bridge::reply::STREAM_GRACE;
 use crate::bridge::send::one_way::Numbered;
 use crate::bridge::{Bridge, BridgeFailure, SHUTDOWN_TIMEOUT};

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use tokio::sync::{Mutex, watch};
 
 use crate::bridge::receive::message::{INITIALIZED, ProtocolVersion, parse_server_message};
-use crate::bridge::send::{ErrorResponse, SendPolicy};
+use crate::bridge::send::ErrorResponse;
+use crate::bridge::send::retry::SendPolicy;
 use crate::bridge::{Bridge, BridgeFailure};
 use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
 

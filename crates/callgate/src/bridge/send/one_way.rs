@@ -4,7 +4,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
 use crate::bridge::receive::message::{CANCELLED, INITIALIZED, OneWayMessage};
-use crate::bridge::send::{ErrorResponse, SendPolicy, client, modern_headers};
+use crate::bridge::send::retry::SendPolicy;
+use crate::bridge::send::{ErrorResponse, client, modern_headers};
 use crate::bridge::session::OpenSession;
 use crate::bridge::{Bridge, BridgeFailure};
 

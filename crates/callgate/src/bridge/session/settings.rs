@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::bridge::Bridge;
 use crate::bridge::receive::message::Request;
-use crate::bridge::send::{SendPolicy, client};
+use crate::bridge::send::client;
+use crate::bridge::send::retry::SendPolicy;
 
 const SET_LEVEL: &str = "logging/setLevel";
 const SUBSCRIBE: &str = "resources/subscribe";
