@@ -1,7 +1,7 @@
 //! Routes a message to the method that answers it.
 
 mod legacy;
-mod rate_limit;
+mod rate_limited;
 
 use std::sync::Arc;
 

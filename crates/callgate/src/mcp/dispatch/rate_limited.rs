@@ -1,4 +1,4 @@
-//! Refuses messages that exceed a rate limit.
+//! Replies to messages that exceed a rate limit.
 
 use std::sync::Arc;
 
