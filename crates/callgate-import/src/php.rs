@@ -1,8 +1,8 @@
 //! Methods from PHP source: those with an `@rpc` tag or with attributes. PHP code is only parsed, never run.
 //!
 //! `syntax` parses each file into declarations, and `symbols` indexes the declarations of all files. `evaluate` and
-//! `types` resolve constants and types. `rpc_tags` and `attributes` read the methods. `classes` reads the properties of
-//! classes that are used as types.
+//! `types` resolve constants and types. `doc_comment_methods` and `attribute_methods` read the methods, and
+//! `common_method_parts` the parts that both have. `classes` reads the properties of classes that are used as types.
 
 mod files;
 mod syntax;
@@ -12,11 +12,11 @@ mod symbols;
 mod evaluate;
 mod types;
 
-mod method_reader;
+mod common_method_parts;
 
-mod attributes;
+mod attribute_methods;
 mod classes;
-mod rpc_tags;
+mod doc_comment_methods;
 
 #[cfg(test)]
 mod tests;
@@ -28,8 +28,8 @@ use anyhow::Context as _;
 use crate::hint::hinted;
 use crate::source::Source;
 use crate::text::counted;
+use common_method_parts::Reader;
 use files::Files;
-use method_reader::Reader;
 use symbols::Symbols;
 use syntax::Parser;
 
@@ -98,8 +98,8 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<S
     let mut reader = Reader::new(symbols);
     let mut source = Source::new(name, upstream);
     for class in &symbols.classes {
-        let mut found = rpc_tags::read(&mut reader, class);
-        found.extend(attributes::read(&mut reader, class));
+        let mut found = doc_comment_methods::read(&mut reader, class);
+        found.extend(attribute_methods::read(&mut reader, class));
         for method in found {
             source.add(method)?;
         }

@@ -6,8 +6,8 @@ use callgate::model::TypeExpr;
 use callgate_registry::TypeRow;
 use serde_json::{Value, json};
 
+use super::common_method_parts::{Reader, object};
 use super::evaluate::evaluate;
-use super::method_reader::{Reader, object};
 use super::syntax::{Class, Kind, Property, argument, short};
 use super::types;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use callgate_registry::{MethodRow, is_protocol_method};
 
-use super::method_reader::{MethodReader, Reader, description};
+use super::common_method_parts::{MethodReader, Reader, description};
 use super::symbols::Context;
 use super::syntax::{Class, Docblock, Kind, Method, short};
 use crate::source::{Proposal, Refusal, RequiredMask};

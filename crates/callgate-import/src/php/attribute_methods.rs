@@ -4,8 +4,8 @@ use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
+use super::common_method_parts::{Marker, MethodReader, Reader, description, object};
 use super::evaluate::evaluate;
-use super::method_reader::{Marker, MethodReader, Reader, description, object};
 use super::symbols::{Context, Symbols};
 use super::syntax::{Argument, Attribute, Class, Element, Expression, Method, argument, short};
 use crate::source::{Proposal, Refusal};
