@@ -27,8 +27,8 @@ const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Bridge(given) => return serve::bridge::run(given),
-        Command::Completions(given) => return operate::generate::completions(given),
-        Command::Man(given) => return operate::generate::man(given),
+        Command::Completions(given) => return operate::completions_and_man::completions(given),
+        Command::Man(given) => return operate::completions_and_man::man(given),
         Command::Import(ImportCommand::Process) => return methods::import::process::run(),
         _ => {}
     }

@@ -4,4 +4,4 @@ pub(super) mod setting;
 pub(super) mod key;
 pub(super) mod migrate;
 pub(super) mod copy;
-pub(super) mod generate;
+pub(super) mod completions_and_man;

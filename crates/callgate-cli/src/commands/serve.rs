@@ -1,6 +1,7 @@
 //! `callgate serve`, `try` and `bridge`.
 
 mod caller;
+mod client_configuration;
 mod stdio;
 pub(super) mod try_service;
 pub(super) mod bridge;
@@ -22,9 +23,10 @@ use tokio::net::TcpListener;
 
 use super::methods::import;
 use crate::cli::{GlobalArgs, ServeArgs};
-use crate::config::{Config, ForwardFactory, TOKEN_VARIABLE};
+use crate::config::{Config, ForwardFactory};
 use crate::errors::hinted;
 use crate::{demo, logging, printer, registry};
+use client_configuration::client_configuration;
 
 pub(super) use caller::TokenCaller;
 
@@ -226,14 +228,4 @@ fn announce(
     ));
     printer::data(client_configuration("callgate-demo", &url, Some(token))?);
     Ok(())
-}
-
-/// Returns the configuration of clients that start programs, such as Claude Desktop.
-fn client_configuration(name: &str, url: &str, token: Option<&str>) -> Result<String> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut server = json!({"command": program, "args": ["bridge", "--url", format!("{url}/mcp")]});
-    if let (Some(token), Some(server)) = (token, server.as_object_mut()) {
-        server.insert("env".to_owned(), json!({TOKEN_VARIABLE: token}));
-    }
-    Ok(serde_json::to_string_pretty(&json!({"mcpServers": {name: server}}))?)
 }

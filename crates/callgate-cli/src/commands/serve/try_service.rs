@@ -10,7 +10,8 @@ use callgate_import::{
 use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, MethodRow, assemble};
 use serde_json::json;
 
-use super::{client_configuration, listen};
+use super::client_configuration::client_configuration;
+use super::listen;
 use crate::cli::TryArgs;
 use crate::commands::{ServiceOptions, parse_url};
 use crate::config::Config;
