@@ -32,6 +32,7 @@ mod request;
 mod breaker;
 mod send;
 mod forwarded_call;
+mod retry;
 mod reply;
 mod failure;
 mod stats;

@@ -151,27 +151,6 @@ impl Failure {
         self
     }
 
-    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
-    /// response. Returns `false` after a timeout.
-    pub(crate) fn may_be_retried(&self, safety: Safety) -> bool {
-        if let Self::Unexpected(response) = self {
-            return response.was_discarded();
-        }
-        let Self::Send(error) = self else { return false };
-        match error.kind {
-            SendErrorKind::NotSent | SendErrorKind::ClosedInHandshake => true,
-            SendErrorKind::Broken { has_response_bytes } => {
-                !has_response_bytes && safety == Safety::ReadOnly
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns `true` if an immediate retry would fail as well.
-    pub(crate) fn needs_pause(&self) -> bool {
-        self.found_no_connection() || matches!(self, Self::Unexpected(_))
-    }
-
     pub(crate) fn found_no_connection(&self) -> bool {
         let Self::Send(error) = self else { return false };
         let has_no_tls = matches!(error.kind, SendErrorKind::Untrusted | SendErrorKind::NotTls);

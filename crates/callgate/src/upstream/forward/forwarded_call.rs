@@ -1,12 +1,11 @@
-//! A call of a method of the service: its limits, its credentials, and when its request is sent again.
+//! A call of a method of the service: its limits and its credentials.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, Uri};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
@@ -26,20 +25,17 @@ use super::send::queue::{QueuedRequest, ResponseReceiver};
 use crate::access::Share;
 use crate::upstream::Call;
 
-/// Delay before a request that got no connection is retried.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
-
 /// A call of a method of the service.
 pub(super) struct ForwardedCall<'a> {
-    forward: &'a Forward,
-    call: &'a Call<'a>,
-    id: RequestId<'a>,
+    pub(super) forward: &'a Forward,
+    pub(super) call: &'a Call<'a>,
+    pub(super) id: RequestId<'a>,
     /// URL of the tool, if tools have their own URLs.
     uri: Option<Uri>,
     /// Credentials of the request.
     auth: Authentication,
     /// Permission of the circuit breaker. Set before the request is sent.
-    attempt: Option<Attempt<'a>>,
+    pub(super) attempt: Option<Attempt<'a>>,
 }
 
 impl<'a> ForwardedCall<'a> {
@@ -109,29 +105,6 @@ impl<'a> ForwardedCall<'a> {
         request::check_first_params(options, self.call, &self.auth)
     }
 
-    /// Sends the request and reads its reply. If the service refuses the access token or session, retries once with a
-    /// new one.
-    async fn exchange(&mut self) -> Result<Box<RawValue>, Failure> {
-        let response = self.send().await;
-        // A JSON-RPC reply means that the method has run, whatever the HTTP status is.
-        let has_run = response.as_ref().is_ok_and(|response| {
-            response.status == StatusCode::UNAUTHORIZED && !response.is_unauthorized(&self.id)
-        });
-        match self.read(response) {
-            // A refused request has not run, so it may be repeated even if the method has side effects.
-            Err(failure)
-                if !has_run
-                    && self.forward.is_refused(&failure)
-                    && Box::pin(self.renew(&failure)).await? =>
-            {
-                self.forward.stats.count_retry();
-                let response = Box::pin(self.send()).await;
-                self.read(response)
-            }
-            result => result,
-        }
-    }
-
     /// Replaces the access token or the session of a refused request. Returns `false` if there is no other.
     pub(super) async fn renew(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let auth = &mut self.auth;
@@ -144,42 +117,6 @@ impl<'a> ForwardedCall<'a> {
         };
         auth.session = Some(session);
         Ok(true)
-    }
-
-    /// Sends the request. Retries once if the method cannot have run, or if it is read-only.
-    async fn send(&mut self) -> Result<ServiceResponse, Failure> {
-        let body = self.body();
-        let limit = self.forward.options.limits.result_bytes;
-        let mut is_first = true;
-        loop {
-            let response = match &self.forward.queue {
-                None => {
-                    let headers = self.headers();
-                    self.forward.client.post(self.post(headers.as_ref(), &body, limit)).await
-                }
-                Some(queue) => {
-                    let (request, response) = self.queued(queue.is_batch(), body.clone());
-                    Box::pin(queue.send(request, response)).await
-                }
-            };
-            let (may_retry, pauses) = match &response {
-                Ok(response) => (response.is_discarded(), true),
-                Err(failure) => (failure.may_be_retried(self.call.safety), failure.needs_pause()),
-            };
-            if !is_first || !may_retry {
-                if let Some(attempt) = &mut self.attempt {
-                    attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
-                }
-                return response;
-            }
-            let Forward { name, stats, .. } = self.forward;
-            tracing::debug!(upstream = name, call = self.call.id, "retrying the request");
-            stats.count_retry();
-            if pauses {
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
-            is_first = false;
-        }
     }
 
     pub(super) fn body(&self) -> Bytes {
@@ -202,7 +139,7 @@ impl<'a> ForwardedCall<'a> {
     }
 
     /// Returns the request for a queue, and the receiver of its response.
-    fn queued(&self, is_batch: bool, body: Bytes) -> (QueuedRequest, ResponseReceiver) {
+    pub(super) fn queued(&self, is_batch: bool, body: Bytes) -> (QueuedRequest, ResponseReceiver) {
         let (reply, response) = oneshot::channel();
         let (headers, credential) =
             if is_batch { (self.headers(), self.auth.in_body()) } else { Default::default() };

@@ -139,11 +139,6 @@ impl ServiceResponse {
         self.status == StatusCode::UNAUTHORIZED && !is_reply()
     }
 
-    /// Returns `true` if the service certainly discarded the request.
-    pub(crate) fn is_discarded(&self) -> bool {
-        !self.status.is_success() && known_errors::is_queue_full(&self.body)
-    }
-
     /// Returns the failure for a body that is not UTF-8.
     fn not_utf8(&self) -> Failure {
         self.refused().unwrap_or_else(|| self.explained(Problem::NotJson))

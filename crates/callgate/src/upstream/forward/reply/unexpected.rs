@@ -55,11 +55,6 @@ impl UnexpectedResponse {
         Self::new(status, problem, body)
     }
 
-    /// Returns `true` if the service certainly discarded the request.
-    pub(crate) fn was_discarded(&self) -> bool {
-        matches!(self.problem, Problem::QueueFull)
-    }
-
     /// Returns the description for the log, with the configuration key to change.
     pub(crate) fn description(&self) -> String {
         let (status, text) = (self.status.as_u16(), &self.text);
