@@ -38,7 +38,7 @@ pub use catalog::assemble::{
     open_methods, settings,
 };
 pub use db::connect::DatabaseOptions;
-pub use db::database::Dialect;
+pub use db::dialect::Dialect;
 pub use db::driver::sqlite::wait_for_closed_files;
 pub use db::error::{DatabaseError, DatabaseErrorKind, OpenError, UrlError};
 pub use db::migrate::{PendingMigration, install_script};

@@ -2,7 +2,8 @@
 
 use callgate::model::ParamStyle;
 
-use super::database::{Cell, Dialect, LAST_SECOND, Value};
+use super::database::{Cell, LAST_SECOND, Value};
+use super::dialect::Dialect;
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::db::database::{Database, Dialect};
+use crate::db::database::Database;
+use crate::db::dialect::Dialect;
 use crate::db::driver::sqlite;
 use crate::db::error::{OpenError, UrlError};
 use crate::db::pool::Pool;

@@ -7,20 +7,8 @@ use callgate::Secret;
 
 #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 use crate::db::connect::DatabaseOptions;
+use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
-
-/// SQL dialect of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// SQLite.
-    Sqlite,
-    /// PostgreSQL.
-    Postgres,
-    /// MySQL, and MariaDB.
-    MySql,
-    /// SQL Server.
-    SqlServer,
-}
 
 /// A value of a statement. Null values have a type too, because some databases require it.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,20 @@
 //! | `{limit n}` | after `ORDER BY`: the clause that limits the number of rows |
 //! | `{sections}` and so on | see [`TableNames`](crate::TableNames) |
 
-use crate::db::database::{Dialect, LAST_SECOND, Value};
+use crate::db::database::{LAST_SECOND, Value};
+
+/// SQL dialect of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// SQLite.
+    Sqlite,
+    /// PostgreSQL.
+    Postgres,
+    /// MySQL, and MariaDB.
+    MySql,
+    /// SQL Server.
+    SqlServer,
+}
 
 /// Value of a column in an upsert.
 #[derive(Debug, Clone, Copy)]

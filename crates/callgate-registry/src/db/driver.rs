@@ -1,4 +1,17 @@
 //! One driver for each kind of database.
+//!
+//! A new kind of database needs:
+//!
+//! - a module here with a `connect` function, and implementations of `Database` and `Transaction` (`database.rs`)
+//! - a variant of `Dialect` and its SQL (`dialect.rs`)
+//! - the scheme of its URLs (`url.rs`)
+//! - arms in `driver` and `not_built` (`connect.rs`)
+//! - its element in each `PerDialect` array (`schema.rs`), and its triggers (`schema/triggers.rs`)
+//! - the limits of its columns (`column.rs`)
+//! - a feature in `Cargo.toml`, and a line in `tests/registry/contract.rs`
+//!
+//! The compiler reports each other `match` over `Dialect`, such as those in `festi/`. It does not report comparisons such
+//! as `dialect == Dialect::Sqlite`.
 
 mod sqlx_driver;
 mod sqlx_error;

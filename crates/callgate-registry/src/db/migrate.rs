@@ -5,7 +5,8 @@
 //! repeatable.
 
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
-use crate::db::database::{Dialect, Purpose};
+use crate::db::database::Purpose;
+use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, OpenError, Result};
 use crate::db::pool::{Pool, PoolTransaction, retry};
 use crate::db::schema;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::db::connect::DatabaseOptions;
-use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::db::database::{Database, Purpose, Row, Transaction, Value};
+use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, Retry};
 
 /// Number of connections reserved for readers.

@@ -9,7 +9,7 @@
 mod triggers;
 
 use crate::db::column::{Kind as Stored, Width};
-use crate::db::database::Dialect;
+use crate::db::dialect::Dialect;
 
 /// SQL for SQLite, PostgreSQL, MySQL and SQL Server.
 type PerDialect = [&'static str; 4];

@@ -8,7 +8,7 @@ use callgate::Secret;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use crate::db::database::Dialect;
+use crate::db::dialect::Dialect;
 use crate::db::error::UrlError;
 
 /// URL of a database. `Display` and `Debug` omit the password.

@@ -8,7 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::layout::{FoundTable, Layout, Table};
 use super::read::{as_text, condition};
-use crate::db::database::{Cell, Dialect, Row};
+use crate::db::database::{Cell, Row};
+use crate::db::dialect::Dialect;
 
 /// Fingerprints by table.
 pub(crate) type Fingerprints = HashMap<Table, u64>;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::db::database::{Dialect, Row};
+use crate::db::database::Row;
+use crate::db::dialect::Dialect;
 use crate::db::table_names::TableNames;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::MethodRow;

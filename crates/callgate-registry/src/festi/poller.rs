@@ -113,7 +113,8 @@ mod tests {
     use super::super::poll_state::PollIntervals;
     use super::*;
     use crate::db::connect::DatabaseOptions;
-    use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+    use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+    use crate::db::dialect::Dialect;
     use crate::db::error::Result;
     use crate::db::error::{DatabaseError, DatabaseErrorKind};
     use crate::db::pool::Pool;

@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use callgate::access::TokenDigest;
 
 use super::layout::{FoundTable, Layout, Table};
-use crate::db::database::{Dialect, Row};
+use crate::db::database::Row;
+use crate::db::dialect::Dialect;
 use crate::db::pool::PoolTransaction;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};

@@ -1,7 +1,8 @@
 //! Administration: reads.
 
 use super::{SqlStore, StoreTransaction};
-use crate::db::database::{Dialect, FromRow, Purpose, Value};
+use crate::db::database::{FromRow, Purpose, Value};
+use crate::db::dialect::Dialect;
 use crate::db::error as db;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,

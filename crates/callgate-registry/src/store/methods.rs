@@ -8,8 +8,8 @@ use super::StoreTransaction;
 use super::import::number;
 use super::load::methods;
 use crate::db::column::Kind;
-use crate::db::database::{Dialect, FromRow as _, Value};
-use crate::db::dialect::{Upsert, UpsertValue};
+use crate::db::database::{FromRow as _, Value};
+use crate::db::dialect::{Dialect, Upsert, UpsertValue};
 use crate::rows::{MethodRow, action_key};
 use crate::store::{Entity, Result, StoreError};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::StoreTransaction;
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
-use crate::db::database::{Dialect, Purpose, Row, Value};
+use crate::db::database::{Purpose, Row, Value};
+use crate::db::dialect::Dialect;
 use crate::db::error::OpenError;
 use crate::db::migrate::{self, PendingMigration};
 use crate::db::pool::Pool;

@@ -1,8 +1,8 @@
 //! A transaction of the store.
 
 use super::SqlStore;
-use crate::db::database::{Dialect, Row, Value};
-use crate::db::dialect::Upsert;
+use crate::db::database::{Row, Value};
+use crate::db::dialect::{Dialect, Upsert};
 use crate::db::pool::PoolTransaction;
 use crate::store::Result;
 

@@ -17,7 +17,8 @@ use deadpool::managed::{Object, Pool, PoolConfig, PoolError, QueueMode, Timeouts
 use url::Url;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::db::database::{Database, Purpose, Row, Transaction, Value};
+use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 use address::Address;
 use connection::{Connection, Connections};

@@ -6,7 +6,8 @@ use sqlx::{ConnectOptions as _, Connection as _, MySql, Row as _};
 use url::Url;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::{SqlxDriver, impl_sqlx_driver};
 use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};

@@ -10,7 +10,8 @@ use url::Url;
 
 use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
+use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value, numbered};
+use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::impl_sqlx_driver;
 use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
 use crate::db::error::{DatabaseError, OpenError, Result};

@@ -13,7 +13,8 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnect
 use tokio::sync::{Mutex, watch};
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::{SqlxDriver as _, impl_sqlx_driver};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 

@@ -1,7 +1,7 @@
 //! Triggers that increment counters, so that changes by plain SQL are noticed.
 
 use super::{TABLES, Table};
-use crate::db::database::Dialect;
+use crate::db::dialect::Dialect;
 
 /// Counters that are always locked together, in this order.
 const BOTH: &[&str] = &["access", "catalog"];

@@ -4,8 +4,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::CopyError;
 use crate::db::column::Kind;
-use crate::db::database::{Cell, Dialect, Purpose, Value};
-use crate::db::dialect::placeholder;
+use crate::db::database::{Cell, Purpose, Value};
+use crate::db::dialect::{Dialect, placeholder};
 use crate::db::schema::{self, Table};
 use crate::db::table_names::TableNames;
 use crate::store::{Result, SqlStore, StoreTransaction};
