@@ -21,7 +21,7 @@ pub(super) fn find(
         for grant in grants {
             let (holder, section) = (grant.id_holder, grant.id_section);
             if !holders.contains(&holder) {
-                found.push(format!("{kind} {holder} has a grant, but does not exist"));
+                found.push(format!("a grant is for {kind} {holder}, which does not exist"));
             }
             if !sections.contains(&section) {
                 found.push(format!(
