@@ -7,7 +7,7 @@ use crate::db::column::{Kind, Width};
 use crate::db::database::{Cell, FromRow, Row};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
-/// Change counters of the registry. Every change increments at least one of them.
+/// Change counters of the registry. Every change that servers must read increments at least one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangeCounters {
     /// Methods, types, upstreams, sections, actions, settings.
@@ -423,7 +423,7 @@ rows! {
 
 impl TypeRow {
     /// Returns the upstream whose methods use the definition, and the name of the class. The upstream is `None` if all
-    /// methods use it.
+    /// methods use the definition.
     pub fn class(&self) -> (Option<&str>, &str) {
         match self.name.rsplit_once(':') {
             Some((upstream, class)) => (Some(upstream), class),

@@ -33,9 +33,9 @@ pub struct TokenOptions {
     pub grace: Duration,
     /// Maximum number of cached tokens.
     pub cache_size: u64,
-    /// Whether a token in the header `X-Authorization`, which Festi's clients send, is accepted too. The header is also
-    /// used if the request has an `Authorization` header of another scheme, such as `Basic` for a site that is not
-    /// public yet.
+    /// Whether the token is read from the header `X-Authorization`, which Festi's clients send, if there is no bearer
+    /// token. An `Authorization` header with a different scheme, such as `Basic` for a site that is not public yet, is
+    /// then ignored.
     pub accepts_festi_header: bool,
 }
 
@@ -153,7 +153,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Like [`Self::caller_of`], or `None` if the registry has to be asked.
+    /// Like [`Self::caller_of`], but returns `None` if the registry has to be asked.
     fn known(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
         let Some(token) = token else { return Some(Ok(self.access.load().anonymous().clone())) };
         let unavailable = |why| Some(Err(AuthenticateError::Unavailable(why)));
@@ -167,7 +167,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Reads the token from the registry, and its user if it is not known yet.
+    /// Reads the token from the registry, and its user if the user is not known yet.
     async fn looked_up_caller(&self, token: &str) -> Result<Caller, AuthenticateError> {
         let unavailable = |why| Err(AuthenticateError::Unavailable(why));
         let known = match self.tokens.look_up(token).await {

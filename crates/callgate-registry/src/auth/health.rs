@@ -109,8 +109,8 @@ impl HealthTracker {
         if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
             tracing::error!(
                 %error,
-                "failed to write to the registry, so changes of sessions, uses of tokens and tool names are lost; \
-                 {advice}"
+                "failed to write to the registry: changes of sessions fail, uses of tokens and tool names are \
+                 stored later; {advice}"
             );
         }
     }
@@ -152,12 +152,12 @@ impl HealthTracker {
         self.age().map_or(Duration::ZERO, |age| self.grace_left.saturating_sub(age))
     }
 
-    /// Returns `true` if the registry is unavailable.
+    /// Returns `true` if the last poll failed, or if the grace period is over.
     pub(crate) fn is_unavailable(&self) -> bool {
         self.failed.load(Ordering::SeqCst) || self.grace_left().is_zero()
     }
 
-    /// Returns the number of failed reads.
+    /// Returns the number of failed polls.
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

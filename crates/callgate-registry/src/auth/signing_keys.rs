@@ -57,7 +57,7 @@ pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<Sess
     Ok(in_order(&keys, now))
 }
 
-/// Returns the key that signs at this Unix time, which is the newest active key.
+/// Returns the key that signs at this Unix time: the newest active key, or the oldest key if none is active.
 pub fn signing_key(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     let by_age = |key: &&KeyRow| key.id;
     let active = keys.iter().filter(|key| key.active_from <= now).max_by_key(by_age);

@@ -77,20 +77,20 @@ impl KnownToken {
 
 /// Key of a token in the cache: 128 bits of `SipHash`, with keys that are random for each cache.
 ///
-/// A token is cached after it was found by its SHA-256 digest. Another text has the same tag with a probability of
-/// 2^-128, and a search for one needs the keys or tags, which never leave the process. So the time of a lookup, which
-/// depends on tags, tells nothing either. Like a digest, a tag does not reveal its token.
+/// A token is cached after it was found by its SHA-256 digest. A different text has the same tag with a probability of
+/// 2^-128. To search for such a text, an attacker needs the keys or tags, which never leave the process. Without them,
+/// the time of a lookup, which depends on tags, reveals nothing. Like a digest, a tag does not reveal its token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenTag(u64, u64);
 
-/// Hashes a half of the tag, which is enough because its bits are uniformly distributed.
+/// Hashes only one half of the tag. Its bits are uniformly distributed.
 impl Hash for TokenTag {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0);
     }
 }
 
-/// Returns a [`TokenTag`]'s half as its hash.
+/// Returns the half of a [`TokenTag`] that was written, unchanged, as the hash.
 #[derive(Debug, Default)]
 struct TagHasher(u64);
 
@@ -123,12 +123,12 @@ pub(crate) struct TokenCache {
     /// Unknown tokens are not cached.
     kept: RwLock<KeptTokens>,
     asking: ArcSwapOption<mpsc::Sender<PendingLookup>>,
-    /// Number of times that all cached tokens were looked up again. Results of earlier lookups are not cached.
+    /// Number of calls of [`Self::renew`]. Results of lookups that began before the last call are not cached.
     round: Mutex<u64>,
 }
 
-/// Tokens in two generations. When the recent one has half of the maximum number, it becomes the older one, whose tokens
-/// are forgotten unless they were used since then.
+/// Tokens in two generations. When `recent` is full, it replaces `older`. A token in `older` that is used moves to
+/// `recent`; the others are forgotten at the next replacement.
 #[derive(Debug)]
 struct KeptTokens {
     recent: Generation,
@@ -174,7 +174,7 @@ pub(crate) enum LookupError {
 type Found = HashMap<TokenDigest, Arc<KnownToken>>;
 
 impl TokenCache {
-    /// Creates a cache of at most `most` tokens, and at least 2.
+    /// Creates a cache for `most` tokens. If `most` is less than 2, the cache has room for 2.
     pub(crate) fn new(most: u64) -> Self {
         let max_recent = usize::try_from(most / 2).unwrap_or(usize::MAX).max(1);
         let (recent, older) = (Generation::default(), Generation::default());
@@ -204,7 +204,7 @@ impl TokenCache {
         let token = kept.older.get(&tag)?.clone();
         drop(kept);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        // Unless it was removed meanwhile.
+        // The token may have been removed meanwhile.
         if kept.older.contains_key(&tag) {
             kept.insert(tag, token.clone());
         }

@@ -226,8 +226,8 @@ impl<'a> Context<'a> {
         requirement
     }
 
-    /// Adds a method that is defined in code. Its row may change masks, texts and exposure, but not parameters or
-    /// sections.
+    /// Adds a method that is defined in code. Its row may change masks, texts, safety and exposure, but not parameters
+    /// or sections.
     fn add_code(&self, builder: &mut CatalogBuilder, method: &Method, row: Option<&MethodRow>) {
         let id = method.id().as_str();
         match row.map(MethodRow::is_exposed).transpose() {
@@ -427,7 +427,8 @@ pub fn check(row: &MethodRow) -> Result<Vec<Finding>, DefinitionError> {
     }
 }
 
-/// Applies the settings in the rows to `current`. Skips invalid values and returns them as errors.
+/// Returns the settings in the rows, and an error for each invalid value. An invalid value is replaced by the value in
+/// `current`.
 pub fn settings(
     rows: &[SettingRow],
     current: &Settings,
@@ -440,7 +441,6 @@ pub fn settings(
         }
         if let Err(error) = settings.set(&row.name, &row.value) {
             refused.push(error);
-            // The previous valid value is kept.
             if let Ok(value) = current.get(&row.name) {
                 let _ = settings.set(&row.name, &value);
             }

@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Returns the value to write for a cell. SQLite accepts values of any type, so they are not converted.
+    /// Returns the value to write for a cell. Does not convert a value of the wrong type, because SQLite accepts it.
     pub(crate) fn value(self, cell: &Cell) -> Value<'_> {
         match (self, cell) {
             (Self::Int | Self::Small, Cell::Null) => Value::Int(None),

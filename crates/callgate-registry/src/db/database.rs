@@ -137,7 +137,7 @@ impl Row {
     }
 }
 
-/// Type of a column of a row.
+/// A type to which a [`Cell`] can be converted.
 pub(crate) trait FromCell: Sized {
     fn from_cell(cell: Cell) -> Result<Self>;
 }
@@ -182,14 +182,14 @@ impl FromCell for String {
     }
 }
 
-/// An empty secret is none.
+/// An empty text becomes `None`.
 impl FromCell for Option<Secret> {
     fn from_cell(cell: Cell) -> Result<Self> {
         Ok(cell.into_text().and_then(|text| Secret::new(&text)))
     }
 }
 
-/// A type of rows, which has their columns in order.
+/// A type to which a [`Row`] can be converted. Its fields are the columns, in order.
 pub(crate) trait FromRow: Sized {
     fn from_row(row: Row) -> Result<Self>;
 }

@@ -300,7 +300,7 @@ impl Dialect {
     }
 
     /// Returns a statement that locks rows in the order of their ids. Needed for dialects whose `UPDATE` and `DELETE`
-    /// lock in any order, because they could deadlock.
+    /// lock in any order: two such statements could deadlock.
     pub(crate) fn lock_in_order(self, table: &str, list: &str) -> Option<String> {
         (self == Self::Postgres)
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))

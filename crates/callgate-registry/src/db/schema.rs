@@ -1,8 +1,8 @@
 //! Tables, indexes and triggers of the registry in all dialects.
 //!
-//! The first eight tables are those of Festi. Names in braces can be configured. Names are compared bytewise,
-//! independent of the collation of the database. Times are UTC. Ids are never reused, because a grant must not apply to
-//! a later user.
+//! The first eight tables are those of Festi. Table names in braces can be configured. Names in rows are compared
+//! bytewise, independent of the collation of the database. Times are UTC. Ids are never reused, because a grant must
+//! not apply to a later user.
 //!
 //! In MySQL each statement commits, so each statement must be repeatable after an interruption.
 
@@ -88,7 +88,7 @@ const JSON: Kind = Kind {
     name: JSON_TYPE,
     check: ["", "", "JSON_VALID({})", "ISJSON({}) = 1"],
 };
-/// Check of JSON. MariaDB accepts JSON with up to 31 levels, so texts with more brackets are not checked.
+/// Check of JSON. MariaDB accepts up to 31 levels, so texts with more than 30 opening brackets are not checked.
 const DEEP: &str = "JSON_VALID({}) OR \
     CHAR_LENGTH({}) - CHAR_LENGTH(REPLACE(REPLACE({}, '{', ''), '[', '')) > 30";
 const DEEP_JSON: Kind =

@@ -182,7 +182,7 @@ impl Attached {
     }
 }
 
-/// Lookups for changes of the registry.
+/// Lookups for operations that change the registry.
 impl Attached {
     /// Returns the name of a table.
     pub(crate) fn table_name(&self, table: Table) -> String {

@@ -1,7 +1,7 @@
 //! Fingerprints of tables, to detect changes.
 //!
-//! The database computes a hash of each row and adds the hashes. With XOR or a CRC, the result would not change if two
-//! rows swapped values.
+//! The database computes a hash of each row and adds the hashes. If CRCs were combined with XOR instead, the result
+//! would not change if two rows swapped values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

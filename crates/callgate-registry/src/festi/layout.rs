@@ -101,7 +101,7 @@ const ACTIONS: &str = "section_actions";
 /// Prefix of the registry's own tables, which may be in the same database.
 const OWN_PREFIX: &str = "callgate_";
 
-/// An existing table. Names are quoted for SQL.
+/// An existing table. `table` and `columns` are quoted for SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundTable {
     /// Unquoted name.
@@ -190,7 +190,7 @@ impl Layout {
         self.check_of(&Table::ALL, tables)
     }
 
-    /// Fails if one of these tables lacks a required column.
+    /// Fails if one of these tables is required and does not exist, or lacks a required column.
     pub(super) fn check_of(&self, of: &[Table], tables: &TableNames) -> Result<()> {
         for table in of.iter().filter(|table| !table.needed_columns().is_empty()) {
             let Some(found) = self.found(*table) else {
@@ -211,7 +211,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Returns `true` if users have tokens.
+    /// Returns `true` if the columns for the tokens of users exist.
     pub(crate) fn has_tokens(&self) -> bool {
         self.found(Table::Tokens).is_some_and(|found| found.columns.iter().all(Option::is_some))
     }

@@ -40,7 +40,7 @@ pub(super) fn foreign(id: i64) -> i64 {
     !id
 }
 
-/// Merges methods. A row of the registry whose id is also an id of Festi is an overlay.
+/// Merges methods. A row of the registry with the `rpc_method` of one of Festi's methods is an overlay.
 pub(super) fn methods(
     festi: Vec<MethodRow>,
     own: Vec<MethodRow>,
@@ -98,7 +98,7 @@ fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(move |column| !is_protected(column.name))
 }
 
-/// Columns that an overlay always sets if it sets parameters.
+/// Columns that an overlay with parameters always contains, because applying its parameters clears them.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
 fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {

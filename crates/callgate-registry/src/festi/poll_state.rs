@@ -52,7 +52,7 @@ pub(super) fn combined(own: i64, number: i64) -> i64 {
     own.wrapping_add(number.wrapping_shl(OWN_BITS))
 }
 
-/// Returns the registry's change counter, which is part of a combined one.
+/// Returns the registry's part of a combined change counter.
 pub(crate) fn own_part(combined: i64) -> i64 {
     combined & ((1 << OWN_BITS) - 1)
 }

@@ -131,13 +131,13 @@ pub(super) fn section(keys: &Keys, mut row: Row) -> Result<SectionRow> {
     Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
 pub(super) fn action(_: &Keys, mut row: Row) -> Result<ActionRow> {
     let id_section = number(&mut row);
     Ok(ActionRow { id_section, plugin: row.text(), method: row.text(), mask: row.text() })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
 pub(super) fn role(_: &Keys, mut row: Row) -> Result<RoleRow> {
     Ok(RoleRow { id: number(&mut row), caption: row.text() })
 }
@@ -157,12 +157,12 @@ pub(super) fn grant(column: &'static str) -> impl Fn(&Keys, Row) -> Result<Grant
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
 pub(super) fn setting(_: &Keys, mut row: Row) -> Result<SettingRow> {
     Ok(SettingRow { name: row.text(), value: row.text() })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
 pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
     let read = MethodRow::from_cells(0, row.into_cells());

@@ -139,7 +139,7 @@ impl CatalogSource {
     }
 }
 
-/// Logs a warning if the number of the registry's methods that every caller may call has increased.
+/// Logs a warning if the registry has new methods that every caller may call.
 fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     let open = |catalog: &'_ Catalog| -> BTreeSet<String> {
         open_entries(catalog).map(|entry| entry.id().to_string()).collect()

@@ -80,7 +80,7 @@ struct BuildFailure {
     count: u32,
     /// Change counter that triggered the last build.
     change_counter: i64,
-    /// Time until which it is not tried again, unless the catalog changes.
+    /// Time of the next build, unless the catalog changes earlier.
     retry_at: Instant,
 }
 

@@ -100,9 +100,8 @@ impl Registry {
         self
     }
 
-    /// Sets whether methods of the registry that name no section may be called. With `None`, which is the default,
-    /// every caller may call them and a warning is logged. If all callers need a token, such methods are refused
-    /// instead.
+    /// Sets whether methods of the registry that name no section may be called. The default is `None`: if all callers
+    /// need a token, such methods are refused; otherwise every caller may call them, and a warning is logged.
     #[must_use]
     pub fn open_methods(mut self, open_methods: Option<OpenMethods>) -> Self {
         self.open_methods = open_methods;

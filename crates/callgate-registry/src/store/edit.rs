@@ -30,8 +30,8 @@ fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
 }
 
 impl SqlStore {
-    /// Adds a method with its required sections. Fails if another method has actions under the same name and those
-    /// actions differ.
+    /// Adds a method with its required sections. Fails if a method with the same plugin and function has different
+    /// actions.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         self.check(Change::AddMethod(&row.rpc_method)).await?;
         self.ensure_needed(needs).await?;
@@ -61,9 +61,9 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Updates the columns of a method that differ between `before` and `row` and, if given, its required sections.
-    /// Others may have changed the other columns since `before` was read. Fails if that changes another method's
-    /// sections.
+    /// Updates the columns of a method that differ between `before` and `row`, and its required sections if `needs` is
+    /// given. The remaining columns keep their stored values, which may be newer than `before`. Fails if the required
+    /// sections of another method would change too.
     pub async fn update_method(
         &self,
         before: &MethodRow,
@@ -197,7 +197,7 @@ impl SqlStore {
         Ok(gone > 0)
     }
 
-    /// Adds or replaces an upstream. Fails if it is no longer `before`.
+    /// Adds or replaces an upstream. Fails if the stored upstream is not `before`.
     pub async fn set_upstream(
         &self,
         before: Option<&UpstreamRow>,
@@ -219,8 +219,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Deletes an upstream and users' credentials for it. Keeps the credentials if `keep_credentials` is set. Returns
-    /// the number of deleted credentials.
+    /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials for it. Returns the number of
+    /// deleted credentials.
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {

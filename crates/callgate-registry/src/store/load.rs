@@ -73,7 +73,7 @@ impl SqlStore {
         }
     }
 
-    /// Returns the users by name.
+    /// Returns the users, ordered by name.
     pub async fn users(&self) -> Result<Vec<UserRow>> {
         match &self.festi {
             Some(festi) => Ok(festi.users().await?),
@@ -81,7 +81,7 @@ impl SqlStore {
         }
     }
 
-    /// Returns a user by name.
+    /// Returns the user with this name.
     pub async fn user(&self, login: &str) -> Result<UserRow> {
         let found = match &self.festi {
             Some(festi) => festi.users().await?,
@@ -91,7 +91,7 @@ impl SqlStore {
         found.ok_or_else(|| Entity::User.not_found(login))
     }
 
-    /// Returns a role by name.
+    /// Returns the role with this name.
     pub async fn role(&self, caption: &str) -> Result<RoleRow> {
         let template = format!("{ROLES} WHERE caption = ?");
         let found = match &self.festi {
@@ -102,7 +102,7 @@ impl SqlStore {
         found.ok_or_else(|| Entity::Role.not_found(caption))
     }
 
-    /// Returns the sections by name.
+    /// Returns the sections, ordered by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
         let own = self.read(SECTIONS, &[]).await?;
         match &self.festi {
@@ -123,7 +123,7 @@ impl SqlStore {
         Ok(rows)
     }
 
-    /// Returns users' credentials by upstream and user.
+    /// Returns users' credentials, ordered by upstream and user.
     pub async fn credentials(&self) -> Result<Vec<CredentialRow>> {
         let mut rows: Vec<CredentialRow> = self.read(CREDENTIALS, &[]).await?;
         if let Some(festi) = &self.festi {
@@ -135,7 +135,7 @@ impl SqlStore {
         Ok(rows)
     }
 
-    /// Returns the upstreams by name.
+    /// Returns the upstreams, ordered by name.
     pub async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
         self.read(UPSTREAMS, &[]).await
     }
@@ -149,13 +149,13 @@ impl SqlStore {
         }
     }
 
-    /// Returns the values that earlier imports wrote, by upstream and id.
+    /// Returns the values that earlier imports wrote, ordered by upstream and id.
     pub async fn imports(&self) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} ORDER BY upstream, rpc_method");
         self.read(&template, &[]).await
     }
 
-    /// Returns the values that earlier imports wrote for a method, by upstream.
+    /// Returns the values that earlier imports wrote for a method, ordered by upstream.
     pub async fn imports_of(&self, id: &str) -> Result<Vec<ImportRow>> {
         let template = format!("{IMPORTS} WHERE rpc_method = ? ORDER BY upstream");
         self.read(&template, &[id.into()]).await

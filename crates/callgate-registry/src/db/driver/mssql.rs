@@ -47,7 +47,6 @@ impl fmt::Debug for SqlServer {
     }
 }
 
-///
 /// Connects to a server. Read-only access must be configured for the login: SQL Server's `ApplicationIntent=ReadOnly`
 /// does not forbid writes, and may redirect to another server.
 pub(crate) async fn connect(

@@ -142,8 +142,8 @@ fn create_private(path: &Path) {
     let _ = options.write(true).create(true).truncate(false).open(path);
 }
 
-/// Returns `true` if a database in WAL mode is not open in any process. To open it normally, SQLite would create the
-/// log files and leave them. Without these files, no process can write meanwhile.
+/// Returns `true` if a database is in WAL mode and no process has it open. To open it normally, SQLite would create the
+/// log files and leave them.
 fn is_closed_with_wal(path: &Path) -> bool {
     let mut header = [0; 20];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));

@@ -58,7 +58,7 @@ macro_rules! impl_sqlx_driver {
 }
 pub(super) use impl_sqlx_driver;
 
-/// Converts a row. `cell` converts the value at an index that is not null, by the name of its type.
+/// Converts a row. `cell` converts a value that is not null, by its index and the name of its type.
 pub(super) fn row<R: sqlx::Row>(
     row: &R,
     cell: impl Fn(&R, usize, &str) -> Result<Cell>,

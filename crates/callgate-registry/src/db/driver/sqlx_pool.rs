@@ -141,7 +141,7 @@ impl<D: SqlxDriver> PooledConnection<D> {
     }
 }
 
-/// Closes the connection if a reply is outstanding.
+/// Closes the connection if a reply is outstanding, or if the connection is not to be kept.
 impl<D: SqlxDriver> Drop for PooledConnection<D> {
     fn drop(&mut self) {
         if !self.is_sound || !self.is_kept {
