@@ -195,7 +195,7 @@ impl RequestContext<'_> {
         Ok(Some(connection.state().session))
     }
 
-    /// `logging/setLevel`. Without a session it has no effect, because then no log messages are sent.
+    /// `logging/setLevel`. Has no effect for a client without a session or connection, which gets no log messages.
     pub(crate) async fn set_log_level(&self) -> Result<McpResponse, McpError> {
         let level = self.request.params.required_text("level")?;
         let level = LogLevel::from_str(&level)

@@ -33,11 +33,11 @@ impl Address {
     }
 }
 
-/// Return types of functions with `#[resource]`: a text, bytes, [`ResourceContents`] or a list of them. If the resource
+/// Return types of functions with `#[resource]`: a text, bytes, or one or more [`ResourceContents`]. If the resource
 /// may not exist, the type is an `Option` of one of these.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
-    note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, or an `Option` or `Result` of one if the resource may not exist"
+    note = "return `String`, `Vec<u8>`, `ResourceContents` or `Vec<ResourceContents>`; an `Option` of one if the resource may not exist; a `Result` if the function may fail"
 )]
 pub trait IntoContents: Send {
     /// Returns the contents, or `None` if the resource does not exist.
@@ -99,8 +99,8 @@ impl ResourceFunction {
         self.definition.uri
     }
 
-    /// Returns the URI template without the names of its variables. If two functions return the same text, only the
-    /// first function is called.
+    /// Returns the URI template without the names of its variables. No two resources may have the same form,
+    /// because only the first would be used.
     pub(crate) fn form(&self) -> String {
         let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
             0 => part.to_owned(),

@@ -47,8 +47,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
 
     /// Returns `true` if clients may subscribe to resources.
     ///
-    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated) notifies the clients that subscribed to a resource,
-    /// if the caller [can read](Self::can_read) it.
+    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated) notifies the clients that subscribed to a resource
+    /// and whose callers [can read](Self::can_read) it.
     fn can_subscribe(&self) -> bool {
         false
     }

@@ -95,7 +95,8 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
 }
 
 /// Returns `true` if a call needs no [`RunningCall`](crate::mcp::RunningCall), because it sends no notifications and
-/// waits at most for the check of a large result. Over stdio, and in a batch, it must not delay other messages.
+/// waits at most for the check of a large result. Returns `false` over stdio and in a batch, because the call must not
+/// delay other messages.
 fn is_answered_at_once(
     context: &RequestContext<'_>,
     tool: &FoundTool,

@@ -213,7 +213,7 @@ fn legacy_only(version: &str, newest: Revision) -> McpError {
 const MAX_VERSION: usize = 100;
 
 fn unsupported(version: &str, newest: Revision) -> McpError {
-    // Lists only modern revisions, because a client would send the same modern request with a legacy revision.
+    // Lists only modern revisions. With a legacy revision, a client would send the same modern request again.
     let modern = newest.and_older().filter(|revision| revision.is_modern());
     let supported: Vec<&str> = modern.map(Revision::as_str).collect();
     let version: String = version.chars().take(MAX_VERSION).collect();

@@ -43,7 +43,7 @@ impl McpError {
         Self::new(400, code, message)
     }
 
-    /// Returns an error with status 200, because another status could make a client fall back to another era.
+    /// Returns an error with status 200, because a client could fall back to the other era after an HTTP error.
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(200, INVALID_PARAMS, message)
     }

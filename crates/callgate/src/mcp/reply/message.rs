@@ -247,7 +247,7 @@ impl<'a> ServerInfo<'a> {
     }
 }
 
-/// Writes a text as a JSON string. Most need no escapes.
+/// Writes a text as a JSON string. Most texts need no escapes.
 fn write_text(out: &mut Vec<u8>, text: &str) {
     if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         return write_json(out, text);

@@ -105,7 +105,8 @@ impl LimitedRelay {
             self.relay.post(session.nonce, message).await
         };
         posted.await.map_err(|error| {
-            let problem = "the call runs on another server, which cannot be reached";
+            let problem =
+                "the call does not run on this server, and other servers cannot be reached";
             tracing::error!(error = error.to_string(), "{problem}");
             McpError::new(503, INTERNAL_ERROR, format!("{problem}; send the message again"))
         })

@@ -25,7 +25,7 @@ pub enum Event {
     Reply(CallReply),
     /// An event without content.
     KeepAlive,
-    /// An id from which the client can resume. If a time is set, the client disconnects and reconnects after that time.
+    /// An id from which the client can resume. With a time, the stream ends, and the client reconnects after that time.
     Retry(Option<Duration>),
 }
 

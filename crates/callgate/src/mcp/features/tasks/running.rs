@@ -45,7 +45,7 @@ impl StartedTask {
     }
 }
 
-/// Reserves a slot for a task and saves it.
+/// Reserves a slot for a task and saves the task.
 pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     let failed = |why: &str| McpError::new(200, INTERNAL_ERROR, why);
     let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("tasks are not available"))?;
