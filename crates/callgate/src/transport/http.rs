@@ -381,7 +381,7 @@ async fn counted_caller(
             state.gateway.count_unauthenticated(&caller)?;
             Err(refusal)
         }
-        // The MCP layer counts its messages itself, because a refused call has a result.
+        // The MCP layer counts its messages itself, because the reply to a refused call is a result.
         None if endpoint == Endpoint::Mcp => Ok(caller),
         None => {
             state.gateway.count_request(&caller)?;

@@ -18,8 +18,8 @@ use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
-    /// Returns the caller if that takes no waiting. By default, `None`, and [`authenticate`](Self::authenticate) is
-    /// called, whose future is boxed.
+    /// Returns the caller if this needs no waiting. If it returns `None`, [`authenticate`](Self::authenticate) is
+    /// called. The default implementation returns `None`.
     fn known_caller(&self, _request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
         None
     }

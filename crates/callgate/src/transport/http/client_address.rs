@@ -23,9 +23,9 @@ pub enum ForwardedHeader {
 
 /// Returns the address of the client that sent a request.
 ///
-/// Without a trusted proxy, this is the peer of the connection. If the peer is a trusted proxy, it is the last address
-/// in the proxies' header that is not a trusted proxy: the client can forge all addresses before it. The other kind of
-/// header is ignored, because proxies pass on headers that they do not set.
+/// Without a trusted proxy, this is the peer of the connection. If the peer is a trusted proxy, this is the last
+/// address in the proxies' header that is not a trusted proxy: the client can forge all earlier addresses. The header
+/// that is not configured is ignored, because proxies pass on headers that they do not set.
 pub(crate) fn client_address(
     parts: &Parts,
     peer: Option<IpAddr>,

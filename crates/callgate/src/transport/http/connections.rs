@@ -13,8 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::access::Principal;
 
-/// Minimum time for which a connection must have waited for its client before a new connection of the same address may
-/// replace it.
+/// Minimum time for which a connection must have been idle before a new connection of the same address may replace it.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Minimum time between two warnings about the limit.
@@ -28,11 +27,12 @@ const BUSY: u64 = u64::MAX;
 
 /// A limited number of connections.
 ///
-/// If all connections are in use, a new connection replaces one that waits for the first or next request of its client.
-/// The server chooses the address with the most connections, if it has more than the address of the new connection. Of
-/// that address, it closes the connection that has waited longest. Connections with a request in progress, or with a
-/// response that is being sent, are not closed. There is one exception: if no other connection can be closed, the
-/// server closes one whose client has not read its response within [`SENDING_GRACE`].
+/// If all connections are in use, a new connection replaces an idle one, that is, one that waits for the first or next
+/// request of its client. It may replace connections of addresses that have more connections than its own address, and
+/// connections of its own address that have been idle for [`MIN_WAIT`]. Of these, the server closes one of the address
+/// with the most connections: the one that has been idle longest. Connections with a request in progress, or with a
+/// response that is being sent, are not closed. There is one exception: if no idle connection can be closed, the server
+/// closes one of another address whose client has not read its response within [`SENDING_GRACE`].
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -131,12 +131,12 @@ impl Connections {
         }
         if open.warned.is_none_or(|warned| warned.elapsed() > WARNING_INTERVAL) {
             open.warned = Some(Instant::now());
-            tracing::warn!("`max_connections` reached, closing connections that wait for clients");
+            tracing::warn!("`max_connections` reached, closing idle connections");
         }
         open.close_one(self.now(), Some(peer))
     }
 
-    /// Finds the address with the most connections, and closes the one that has waited longest.
+    /// Closes the connection that has been idle longest, of the address with the most connections.
     pub(super) fn close_one(&self) -> bool {
         self.lock().close_one(self.now(), None)
     }

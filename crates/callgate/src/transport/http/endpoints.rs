@@ -18,7 +18,7 @@ use super::error::HttpError;
 pub enum EndpointSet {
     /// All endpoints.
     All,
-    /// All endpoints except `/metrics`. `/readyz` shows no details. Both are complete on the service for operations.
+    /// All endpoints except `/metrics`, and `/readyz` without details. [`Self::Operations`] has both.
     Public,
     /// `/healthz`, `/readyz` and `/metrics`, without credentials.
     Operations,

@@ -21,7 +21,7 @@ use super::{HttpService, body, sse};
 use crate::access::{Principal, Shares};
 
 /// Maximum time to receive the head of a request, in multiples of [`HEAD_CHECK_INTERVAL`]. It also applies after a
-/// response, so that idle connections do not use up the limit. All connections are checked together, because a timer for
+/// response, so that idle connections do not stay open. All connections are checked together, because a timer for
 /// each request costs more. HTTP/2 is not supported, because hyper's detection of the protocol has no timeout. Clients
 /// can use HTTP/2 through a proxy.
 const MAX_HEAD_CHECKS: u32 = 15;
@@ -43,8 +43,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Maximum number of connections. If it is reached, connections that wait for their clients are closed. If there
-    /// are none, new connections are refused.
+    /// Maximum number of connections. If it is reached, a new connection replaces an idle one. If no idle connection
+    /// can be closed, the new connection is refused.
     pub max_connections: usize,
     /// Maximum time to finish requests at shutdown.
     pub shutdown_timeout: Duration,

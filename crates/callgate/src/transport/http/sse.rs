@@ -49,7 +49,7 @@ pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
     respond(stream::unfold((reader, share), next))
 }
 
-/// If the response is an event stream, keeps `guard` until the stream ends. Otherwise drops it.
+/// If the response is an event stream, keeps `guard` until the stream ends. Otherwise drops `guard`.
 pub(super) fn keep_while_streaming<T: Send + 'static>(response: Response, guard: T) -> Response {
     if response.headers().get(CONTENT_TYPE) != Some(&TYPE) {
         return response;

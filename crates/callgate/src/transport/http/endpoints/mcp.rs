@@ -25,7 +25,7 @@ use crate::transport::http::{SharedState, authenticate, origin, response, sse};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
-/// After this long, switches the reply to an event stream if the client accepts one.
+/// Time after which the reply becomes an event stream if the client accepts one.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// Answers `POST`, `GET` and `DELETE` of `/mcp`.
@@ -35,7 +35,7 @@ pub(crate) async fn answer(
     parts: &Parts,
     body: Bytes,
 ) -> Result<Response, HttpError> {
-    // `Mcp::handle` counts valid messages, because a limited call has a result.
+    // `Mcp::handle` counts valid messages, because the reply to a refused call is a result.
     let counted = |error: HttpError| match state.gateway.count_request(caller) {
         Ok(()) => error,
         Err(limited) => limited.into(),
