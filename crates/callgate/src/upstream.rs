@@ -40,8 +40,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Access and arguments are already checked. The future is dropped when the caller disconnects.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// Returns how parameters are sent, if this is configured. [`crate::model::Method::param_style`] overrides it,
-    /// unless it is [`ParamStyle::Either`]. If neither is set, parameters are sent by name.
+    /// Returns how parameters are sent, if this is configured. A style of the method
+    /// ([`crate::model::Method::param_style`]) other than [`ParamStyle::Either`] takes precedence. If neither is set,
+    /// parameters are sent by name.
     fn param_style(&self) -> Option<ParamStyle> {
         None
     }

@@ -21,7 +21,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// Interval of TCP keep-alive, which detects peers that disappeared without closing the connection.
+/// Idle time before TCP keep-alive, which detects peers that disappeared without closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;

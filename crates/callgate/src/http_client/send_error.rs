@@ -89,7 +89,7 @@ impl SendError {
         Self::new(SendErrorKind::NotHttp, "it does not speak HTTP")
     }
 
-    /// Returns `true` if the server cannot have received the request.
+    /// Returns `true` if the request was not sent, and a retry may succeed.
     pub(crate) fn was_not_sent(&self) -> bool {
         use SendErrorKind::{ClosedInHandshake, ConnectTimeout, NotSent};
         matches!(self.kind, NotSent | ConnectTimeout | ClosedInHandshake)

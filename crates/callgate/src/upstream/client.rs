@@ -20,7 +20,7 @@ pub use capability::Capability;
 pub(crate) use capability::{Capabilities, TASKS_EXTENSION};
 pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 
-/// The client of a call. If the call arrived over REST, the client ignores notifications and cannot be asked questions.
+/// The client of a call. If the call did not arrive over MCP, notifications are ignored and questions fail.
 #[derive(Debug, Clone, Default)]
 pub struct Client(Option<Arc<CallChannel>>);
 

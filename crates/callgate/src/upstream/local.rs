@@ -99,8 +99,8 @@ impl Error {
         self
     }
 
-    /// Creates a protocol error, which MCP clients get instead of a result. Unlike an [`Error::tool`], agents often do
-    /// not see it.
+    /// Creates a protocol error, which MCP clients get instead of a result. Agents often do not see it, unlike an
+    /// [`Error::tool`].
     pub fn protocol(error: RpcError) -> Self {
         Self(Kind::Protocol(error))
     }
@@ -148,15 +148,15 @@ type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionRes
 /// A function that reads its arguments from JSON.
 enum Function {
     /// Neither waits nor has a context.
-    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "`#[method]` makes them"))]
+    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "created only by `#[method]`"))]
     Now(Arc<RunNow>),
     Later(Box<Run>),
 }
 
 impl Function {
     /// Wraps a function in one boxed future. If its arguments are large, they are parsed on a blocking thread, and the
-    /// function runs there until it first waits: most functions then have dropped them. Converts a panic to a failed
-    /// call.
+    /// function runs there until it first waits. By then, most functions have dropped their arguments. Converts a panic
+    /// to a failed call.
     fn later<F, Fut>(function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,

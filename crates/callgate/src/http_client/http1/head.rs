@@ -59,7 +59,7 @@ impl ResponseHead {
         Some(Self { status, headers: ResponseHeaders::Raw(bytes.into()), framing, is_persistent })
     }
 
-    /// Returns `true` if another response follows to the same request.
+    /// Returns `true` if another response to the same request follows.
     pub(super) fn is_interim(&self) -> bool {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
     }
@@ -119,7 +119,7 @@ fn header_map(response: &Response<'_, '_>) -> HeaderMap {
 #[derive(Debug, Default)]
 struct FramingHeaders<'a> {
     length: Option<u64>,
-    /// Whether a length is not a number, or differs from another.
+    /// Whether a length is not a number, or two lengths differ.
     is_length_invalid: bool,
     /// The last transfer encoding.
     encoding: Option<&'a [u8]>,
@@ -168,7 +168,7 @@ impl<'a> FramingHeaders<'a> {
     }
 
     fn is_persistent(&self, version: u8) -> bool {
-        // After a response with both, servers and proxies may disagree on where the next one begins.
+        // If a response has a length and an encoding, servers and proxies may disagree on where the next one begins.
         let has_length = self.length.is_some() || self.is_length_invalid;
         let is_ambiguous = self.encoding.is_some() && has_length;
         (version == 1 || self.is_kept_alive) && !is_ambiguous && !self.is_closed

@@ -38,7 +38,7 @@ pub(crate) struct CircuitBreaker {
     state: Mutex<BreakerState>,
 }
 
-/// Permission to send a request. If it is dropped without a result, the state of the breaker does not change.
+/// Permission to send a request. If a probe is dropped without a result, the next call is the probe.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     breaker: &'a CircuitBreaker,

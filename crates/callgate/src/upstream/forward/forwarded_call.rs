@@ -72,7 +72,7 @@ impl<'a> ForwardedCall<'a> {
         })
     }
 
-    /// Waits for one of the concurrent calls, for at most half of the time limit: a longer wait would leave no time for
+    /// Waits until the call may run, for at most half of the time limit: a longer wait would leave no time for
     /// the call.
     async fn share(&self, mut timer: Pin<&mut Sleep>, start: Instant) -> Result<Share, Failure> {
         let (calls, principal) = (&self.forward.calls, self.call.caller.principal());
@@ -105,7 +105,7 @@ impl<'a> ForwardedCall<'a> {
         request::check_first_params(options, self.call, &self.auth)
     }
 
-    /// Replaces the access token or the session of a refused request. Returns `false` if there is no other.
+    /// Replaces the access token or the session of a refused request. Returns `false` if there is no new one.
     pub(super) async fn renew(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let auth = &mut self.auth;
         let Some(sessions) = self.forward.sessions.as_ref().filter(|_| !auth.is_omitted) else {
@@ -190,7 +190,7 @@ impl<'a> ForwardedCall<'a> {
     }
 }
 
-/// Runs a future until the timer ends, and then returns `None`. A call has only one timer, since each of them takes a
+/// Runs a future until the timer ends, and then returns `None`. A call has only one timer, since each timer takes a
 /// lock twice.
 fn until<T>(
     timer: Pin<&mut Sleep>,

@@ -23,7 +23,7 @@ const LIST_REFUSED: &str = "TypeError: list indices must be integers or slices, 
 const BATCH_REFUSED: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
 
-/// Returns `true` if the service refused a request because it has no session. `others` are additional phrases.
+/// Returns `true` if the service refused a request without a valid session. `others` are additional phrases.
 pub(crate) fn is_session_refused(error: &RpcError, others: &[String]) -> bool {
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
     [error.message.as_str(), data].iter().any(|text| {

@@ -65,7 +65,7 @@ outcomes! {
     Redirected = "redirected",
     /// The service rejected the credential.
     Refused = "refused",
-    /// The service responded with another HTTP status, without a JSON-RPC error.
+    /// The service responded with any other status that is not 2xx, without a JSON-RPC error.
     Status = "status",
     /// The response has a content type other than JSON.
     ContentType = "content_type",

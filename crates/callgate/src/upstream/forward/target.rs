@@ -84,12 +84,12 @@ impl Target {
         site_path(self.path())
     }
 
-    /// Returns another path on the same server, with one query parameter.
+    /// Returns the address of another path on the same server, with one query parameter.
     pub fn with_parameter(&self, path: &str, name: &str, value: &str) -> Result<Self, TargetError> {
         self.with_path(&format!("{path}?{name}={}", percent::segment(value)))
     }
 
-    /// Returns another path, optionally with a query, on the same server.
+    /// Returns the address of another path, optionally with a query, on the same server.
     pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
         if !path.starts_with('/') {
             return Err(TargetError::Path);

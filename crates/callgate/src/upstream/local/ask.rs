@@ -28,7 +28,7 @@ pub trait Question: sealed::Sealed {
     #[doc(hidden)]
     fn params(&self) -> Value;
 
-    /// Checks an answer. The error is the problem, and is sent to the client.
+    /// Checks an answer. The error describes the problem.
     #[doc(hidden)]
     fn check(&self, answer: &RawValue) -> Result<(), String> {
         read::<Self::Answer>(answer).map(drop)

@@ -100,8 +100,8 @@ impl Authentication {
         Ok(Self { bearer, token, ..Self::default() })
     }
 
-    /// Replaces an access token that the service rejected. Returns `false` if the request has no access token, or if it
-    /// was renewed recently.
+    /// Replaces an access token that the service rejected. Returns `false` if the request has no access token, or if
+    /// the token was renewed recently.
     pub(crate) async fn renew(
         &mut self,
         user: Option<(&UserCredentials, &Call<'_>)>,

@@ -30,8 +30,8 @@ const MAX_RESPONSE: usize = 64 * 1024;
 
 /// How to log in to a service. `Debug` shows no secrets.
 ///
-/// If `method` or `path` is set, the login is a request. Its cookie, or the token at `location`, is sent with all other
-/// requests. If neither is set, the service sends the session in the header `location`, together with HTTP 409.
+/// If `method` or `path` is set, the login is a request. Its cookie, or the token in its result, is sent with all other
+/// requests. If neither is set, the service sends the session with HTTP 409, in the header that `location` names.
 #[derive(Clone, Default)]
 pub struct Login {
     /// Method that logs in.

@@ -24,7 +24,7 @@ pub enum QueryError {
     /// The method returned an error.
     #[error(transparent)]
     Rpc(RpcError),
-    /// The service did not reply.
+    /// There is no reply of the method.
     #[error("{message}")]
     Failed {
         /// Kind of failure.

@@ -123,7 +123,7 @@ impl TokenState {
         self.failure = None;
     }
 
-    /// Records that the service rejected a token. Returns `true` if another token may be requested now.
+    /// Records that the service rejected a token. Returns `true` if a new token may be requested now.
     pub(crate) fn rejected(&mut self, now: Instant) -> bool {
         Backoff::may_renew(&mut self.rejection, now)
     }
