@@ -453,8 +453,8 @@ impl CompiledInput {
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
-    /// Returns a parameter that cannot be sent by position if an optional parameter before it is absent, and this
-    /// optional parameter. Returns `None` if there is no such pair.
+    /// Returns two parameters: the first cannot be sent by position if the second, an optional parameter before it, is
+    /// absent. Returns `None` if there is no such pair.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {
             self.is_required(&param.name)

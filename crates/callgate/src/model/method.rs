@@ -232,7 +232,7 @@ impl Method {
         self
     }
 
-    /// Appends a parameter.
+    /// Appends a parameter. Replaces a schema that was set with [`Self::input_schema`].
     pub fn param(mut self, param: Param) -> Self {
         match &mut self.input {
             Input::Params(params) => params.push(param),
@@ -350,7 +350,7 @@ impl Method {
         self
     }
 
-    /// Sets how parameters are sent. Overrides the style of the upstream.
+    /// Sets how parameters are sent. A style other than [`ParamStyle::Either`] overrides the style of the upstream.
     pub fn param_style(mut self, style: ParamStyle) -> Self {
         self.param_style = Some(style);
         self

@@ -218,7 +218,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Fails if methods are invalid. The error names all of them.
+    /// Fails if methods are invalid (the error names all of them), if two prompts, resources or upstreams have the same
+    /// name, or if there are no random numbers for a session key.
     pub fn build(self) -> Result<Callgate, BuildError> {
         let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
         let methods = self.local.methods().iter().chain(&self.upstream_methods);

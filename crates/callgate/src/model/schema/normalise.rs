@@ -20,7 +20,7 @@ const WIDTHS: [&str; 14] = [
 ];
 
 /// Keywords that are removed from the root of a schema, because some clients drop all tools of a server
-/// that has them.
+/// if the schema of one tool has them.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
 /// Keywords that the root may have if properties are to be renamed.

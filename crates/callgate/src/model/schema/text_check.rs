@@ -141,8 +141,8 @@ impl TextCheck {
         self.properties(text).is_some()
     }
 
-    /// Returns the properties of a valid object, by their order in the schema, and none for other valid values. If it
-    /// returns `None`, the text may be valid nevertheless.
+    /// Returns the properties of a valid object, by their order in the schema. For other valid values, the set is
+    /// empty. If it returns `None`, the text may be valid nevertheless.
     pub(crate) fn properties(&self, text: &str) -> Option<Present> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let present = self.deserialize(&mut deserializer).ok()?;
