@@ -82,7 +82,7 @@ impl LimitedRelay {
     ) -> Result<(), McpError> {
         if message.len() > MAX_MESSAGE {
             let problem = format!(
-                "the call runs on another server, and the message is too long to be relayed: \
+                "the call does not run on this server, and the message is too long to be relayed: \
                  {} bytes, the limit is {MAX_MESSAGE}",
                 message.len()
             );
