@@ -78,7 +78,6 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Replaces the access snapshot.
     pub(crate) fn set_access(&self, access: Access) {
         self.access.store(Arc::new(access));
     }

@@ -51,7 +51,6 @@ impl Drop for Attached {
 }
 
 impl Attached {
-    /// Opens a database.
     pub(crate) async fn open(
         (url, database): (&DatabaseUrl, &DatabaseOptions),
         tables: &TableNames,
@@ -184,7 +183,6 @@ impl Attached {
 
 /// Lookups for operations that change the registry.
 impl Attached {
-    /// Returns the name of a table.
     pub(crate) fn table_name(&self, table: Table) -> String {
         self.site.watch.layout().name(table, self.site.festi.tables())
     }

@@ -112,12 +112,10 @@ impl Festi {
         &self.tables
     }
 
-    /// Returns the number of statements so far.
     pub(crate) fn statements(&self) -> u64 {
         self.database.statements()
     }
 
-    /// Reads the layout.
     pub(crate) async fn layout(&self) -> Result<Layout> {
         let dialect = self.database.dialect();
         let rows = self.database.rows(&Layout::statement(dialect, &self.tables), &[]).await?;

@@ -144,7 +144,6 @@ impl PollState {
         last.elapsed().saturating_sub(self.every.access)
     }
 
-    /// Waits for a change.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -53,7 +53,6 @@ impl Poller {
         }
     }
 
-    /// Polls tables.
     pub(super) async fn poll(&self, due: &[Table]) -> Result<()> {
         let _one = self.polling.lock().await;
         let began = Instant::now();

@@ -136,7 +136,6 @@ impl Replicas {
     }
 }
 
-/// Returns the Unix time.
 pub(super) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)

@@ -323,7 +323,6 @@ impl Exchange<'_> {
     }
 }
 
-/// A body with its limit.
 struct Body<C> {
     bytes: Vec<u8>,
     limit: usize,

@@ -148,7 +148,6 @@ impl Forward {
         })
     }
 
-    /// Returns the secrets of a request.
     fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
         let headers = request::headers(&self.options, caller, auth);
         Secrets::of(&self.options, headers.as_ref().unwrap_or(&self.options.headers), auth)

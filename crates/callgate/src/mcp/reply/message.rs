@@ -26,7 +26,6 @@ impl From<Bytes> for EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// Returns the length of the message in bytes.
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Parts::One(bytes) => bytes.len(),
@@ -91,7 +90,6 @@ impl EncodedMessage {
         Self::of(&Reply { jsonrpc: "2.0", id, error })
     }
 
-    /// Encodes a notification.
     pub(crate) fn notification(method: &str, params: &impl Serialize) -> Self {
         Self::of(&Request { jsonrpc: "2.0", id: None, method, params })
     }
@@ -234,7 +232,6 @@ impl ResultWriter {
     }
 }
 
-/// Name and version of the server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServerInfo<'a> {
     name: &'a str,

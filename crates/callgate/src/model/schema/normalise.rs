@@ -172,7 +172,6 @@ fn rename_properties(root: &mut Map<String, Value>) {
     }
 }
 
-/// Normalises an output schema.
 pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
     let mut schema = subschema(schema)?;
     if let Value::Object(root) = &mut schema {

@@ -33,7 +33,6 @@ const MAX_SENT_AT_ONCE: u64 = 16 * 1024;
 /// Maximum time to discard a body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The body of a request.
 pub(super) struct RequestBody {
     body: Body,
     /// Whether the client sends the body only after `100 Continue`. hyper sends `100 Continue` when the body is first

@@ -24,13 +24,11 @@ pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
     respond(stream::iter(events).map(|event| frames(None, event)))
 }
 
-/// Returns a stream of the events of a call.
 pub(super) fn of_call(call: RunningCall) -> Response {
     let next = async |mut call: RunningCall| Some((frames(None, call.next().await?), call));
     respond(stream::unfold(call, next))
 }
 
-/// Returns a stream of notifications.
 pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Share) -> Response {
     let next = async |(mut stream, share): (Box<NotificationStream>, Share)| {
         Some((frames(None, stream.next().await?), (stream, share)))

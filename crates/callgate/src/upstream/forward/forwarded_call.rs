@@ -170,7 +170,6 @@ impl<'a> ForwardedCall<'a> {
         }
     }
 
-    /// Returns the secrets of the request.
     pub(super) fn secrets(&self) -> Secrets {
         self.forward.secrets(self.call.caller, &self.auth)
     }
