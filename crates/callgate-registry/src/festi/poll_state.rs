@@ -159,7 +159,7 @@ impl PollState {
     }
 
     /// Replaces the tokens. A token that several users share is invalid. Returns the number of such tokens, if the
-    /// number changed.
+    /// number changed and is not 0.
     pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
         let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
         for (user, digest) in tokens {

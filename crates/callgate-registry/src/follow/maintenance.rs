@@ -65,7 +65,10 @@ impl Maintenance {
         let done = with_timeout(TIMEOUT, chore).await;
         self.authenticator.tracker().note_write_failure(&done);
         if let Err(error) = done {
-            tracing::warn!(error = error_chain(error), "failed to delete expired rows");
+            tracing::warn!(
+                error = error_chain(error),
+                "failed to delete expired rows or to replace a key"
+            );
         }
     }
 }
