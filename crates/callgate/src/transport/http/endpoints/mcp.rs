@@ -148,7 +148,7 @@ fn share_of(
 }
 
 fn no_stream() -> McpError {
-    let message = "GET opens an event stream: accept `text/event-stream`, or POST a message";
+    let message = "this request opens an event stream: accept `text/event-stream`";
     McpError::new(406, INVALID_REQUEST, message)
 }
 
@@ -185,9 +185,10 @@ async fn batch(
     }
 }
 
-/// Runs a call that is not ready. Replies with JSON if the call ends within [`STREAM_AFTER`] and before it sends a message.
-/// Otherwise replies with an event stream if the client accepts one. If `share` is given, the call runs in a separate
-/// task. It then continues when its client disconnects, and the share is released when the call ends.
+/// Runs a call that is not ready. Replies with an event stream if the client accepts one, unless the call ends within
+/// [`STREAM_AFTER`] and before it sends a message. If such a client prefers a stream or requests progress, replies with
+/// a stream in any case. If `share` is given, the call runs in a separate task, continues when its client disconnects,
+/// and releases the share when it ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Some(share) = share {
         let run = call.detach();
