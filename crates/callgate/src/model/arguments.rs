@@ -180,8 +180,8 @@ impl CompiledInput {
         })
     }
 
-    /// Checks the arguments and returns the `params` for the upstream. Borrows `raw` if no argument has to be added, reordered or
-    /// renamed.
+    /// Checks the arguments and returns the `params` for the upstream. Borrows `raw` if the arguments are sent by name
+    /// and none has to be added, removed or renamed.
     pub(crate) fn params<'a>(
         &self,
         raw: Option<&'a RawValue>,

@@ -195,7 +195,7 @@ impl Builder {
     }
 
     /// Sets the maximum total size of the results in memory, in bytes. Defaults to 256 MiB. Results up to 64 KiB are
-    /// not counted.
+    /// counted only in batches.
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.max_in_flight_bytes = Some(bytes);
         self

@@ -5,14 +5,16 @@
 //!
 //! | message | result |
 //! | --- | --- |
-//! | GET, DELETE | opens the stream of a legacy session, or ends the session; with a modern version header 405 |
+//! | GET, DELETE with a modern version header | 405 |
+//! | GET without a session, a version and a last event id | 405 |
+//! | GET, DELETE | opens the stream of a legacy session, or ends the session |
 //! | not JSON, not JSON-RPC, `id: null` | 400 with -32700 or -32600 |
-//! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or if a message is modern |
+//! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or with a modern message or `initialize` |
 //! | a response | legacy: accepted; with a modern version header 400 -32600 |
 //! | a notification | accepted |
 //! | `initialize` without a complete modern `_meta` | the legacy handshake |
 //! | `_meta` names a revision | modern, see [`check_modern`] |
-//! | a modern version header, but no revision in `_meta` | 400 -32602 with the missing keys |
+//! | a modern version header, but no revision in `_meta` | 400 -32602 with the missing keys, if modern is offered |
 //! | anything else | legacy; an unknown version in the header is 400 -32600 |
 
 #[cfg(test)]

@@ -46,8 +46,9 @@ const STATED: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "pro
 const APPLICATORS: [&str; 7] =
     ["allOf", "anyOf", "oneOf", "if", "dependentSchemas", "$ref", "$dynamicRef"];
 
-/// Returns the keyword that must be set to `false` so that an input schema rejects undeclared arguments. Returns `None` if the
-/// schema already defines which undeclared arguments it allows, or if it requires arguments that it does not declare.
+/// Returns the keyword that must be set to `false` so that an input schema rejects undeclared arguments. Returns `None`
+/// if the schema declares no arguments, if it already defines which undeclared arguments it allows, or if it requires
+/// arguments that it does not declare.
 pub(crate) fn closing_keyword(root: &Map<String, Value>) -> Option<&'static str> {
     let properties = root.get("properties")?.as_object()?;
     let is_declared = |name: &Value| name.as_str().is_some_and(|it| properties.contains_key(it));
