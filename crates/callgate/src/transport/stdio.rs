@@ -56,7 +56,7 @@ pub enum StdioError {
     Io(#[from] io::Error),
 }
 
-/// Serves one client until the input ends.
+/// Serves one client until the input ends or the server shuts down.
 pub async fn serve(
     mcp: Arc<Mcp>,
     identify: Arc<dyn Identify>,

@@ -186,7 +186,7 @@ impl ServiceResponse {
         Failure::Unexpected(UnexpectedResponse::new(self.status, problem, &self.body))
     }
 
-    /// Returns a more specific failure if the body is empty or the content type is not JSON.
+    /// Returns the failure for `problem`, or for a more specific one that the body or the content type shows.
     fn explained(&self, problem: Problem) -> Failure {
         self.unexpected(match media(&self.headers.map()) {
             _ if self.body.trim().is_empty() => Problem::Empty,
