@@ -19,8 +19,8 @@ const MAX_NAMED: usize = 5;
 /// A check for something that some clients reject. `Display` describes what they reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Check {
-    /// Tool names that are not 1 to 64 letters, digits, `_` and `-`.
-    #[error("tool names that are not 1 to 64 letters, digits, `_` and `-`")]
+    /// Tool names that do not consist of 1 to 64 letters, digits, `_` and `-`.
+    #[error("tool names that do not consist of 1 to 64 letters, digits, `_` and `-`")]
     NameForm,
     /// Tool names that begin with a digit or `-`.
     #[error("tool names that do not begin with a letter or `_`")]
@@ -36,8 +36,8 @@ pub enum Check {
         /// Maximum length.
         most: usize,
     },
-    /// Parameter names that are not 1 to 64 letters, digits, `_`, `.` and `-`.
-    #[error("names of parameters that are not 1 to 64 letters, digits, `_`, `.` and `-`")]
+    /// Parameter names that do not consist of 1 to 64 letters, digits, `_`, `.` and `-`.
+    #[error("names of parameters that do not consist of 1 to 64 letters, digits, `_`, `.` and `-`")]
     PropertyNames,
     /// Keywords at the root of the input schema.
     #[error("`{keywords}` at the root of an input schema", keywords = .0.join("`, `"))]
@@ -67,7 +67,7 @@ pub enum Check {
     #[error("over {0} tools")]
     ToolCount(usize),
     /// Maximum number of tokens of all tools.
-    #[error("over {0} tokens of the language model for all tools")]
+    #[error("all tools together with over {0} tokens of the language model")]
     ListTokens(usize),
 }
 

@@ -51,7 +51,7 @@ const GENERIC: ClientProfile = ClientProfile { name: "generic", title: "any clie
 
 const CLAUDE: ClientProfile = ClientProfile {
     name: "claude",
-    title: "Claude Desktop, Claude Code, and others that use Anthropic's API",
+    title: "Claude Desktop, Claude Code, and other clients that use Anthropic's API",
     rules: &[
         error(Check::NameForm, "anthropics/claude-code#467, NetApp/netapp-dataops-toolkit#38"),
         // `mcp__SERVER__TOOL`
@@ -87,7 +87,7 @@ const OPENAI: ClientProfile = ClientProfile {
 
 const GEMINI: ClientProfile = ClientProfile {
     name: "gemini",
-    title: "Gemini CLI, and others that use Gemini's API",
+    title: "Gemini CLI, and other clients that use Gemini's API",
     rules: &[
         error(Check::NameStart, "wonderwhy-er/DesktopCommanderMCP#79"),
         error(Check::Items, "DEEIX-AI/DEEIX-Chat#546"),

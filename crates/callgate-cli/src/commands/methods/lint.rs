@@ -110,7 +110,7 @@ mod tests {
     fn the_reference_of_clients_is_up_to_date() {
         let mut text = String::from(
             "# Clients\n\nGenerated from the program; do not edit. `callgate lint --client NAME` reports the problems \
-             that this page lists for a client. The last column names GitHub issues about each problem. \
+             that this page lists for the client NAME. The last column names GitHub issues about each problem. \
              [lint.md](../guide/lint.md) explains the checks.\n",
         );
         for profile in ClientProfile::ALL {
