@@ -186,7 +186,7 @@ fn failing_writes_are_told_and_every_connection_recovers() {
     assert_eq!(metric("callgate_registry_writable"), 1);
     let log = server.stop().1;
     let told = |what: &str| log.matches(what).count();
-    assert_eq!(told("failed to write to the registry, so changes"), 1, "{log}");
+    assert_eq!(told("failed to write to the registry: changes"), 1, "{log}");
     assert_eq!(told("writes to the registry succeed again"), 1, "{log}");
     assert_eq!(told("non-zero transaction depth"), 0, "{log}");
 }
