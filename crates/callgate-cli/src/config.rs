@@ -98,7 +98,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerLimits,
     pub(crate) allow_anonymous: bool,
     pub(crate) exposure: Exposure,
-    /// Whether methods without a section may be called. `None` allows it with a warning.
+    /// Whether methods without a section may be called, unless a setting of the registry specifies it. The defaults for
+    /// the preset and for `require_auth` are already applied. `None` allows the calls with a warning.
     pub(crate) open_methods: Option<OpenMethods>,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) call_timeout: Duration,

@@ -42,7 +42,7 @@ impl ExternalFile {
         Ok(Self { name: name.clone(), document: super::parse(&text).with_context(shown)? })
     }
 
-    /// Returns a reference to a part of the embedded file.
+    /// Returns the `$ref` that points to a part of the embedded file.
     fn embedded_reference(&self, fragment: &str) -> String {
         let name = self.name.replace('~', "~0").replace('/', "~1").replace('%', "%25");
         format!("#/{MEMBER}/{name}{fragment}")

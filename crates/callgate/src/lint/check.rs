@@ -67,7 +67,7 @@ pub enum Check {
     #[error("over {0} tools")]
     ToolCount(usize),
     /// Maximum number of tokens of all tools.
-    #[error("all tools together with over {0} tokens of the language model")]
+    #[error("over {0} tokens of the language model for all tools together")]
     ListTokens(usize),
 }
 

@@ -28,7 +28,7 @@ pub enum BudgetExceeded {
     /// The replies to the batch would exceed the limit of a batch.
     #[error("the replies to the batch exceed {MAX_BATCH_REPLY_BYTES} bytes")]
     Batch,
-    /// The result is larger than its tool allows, in bytes.
+    /// The result is larger than the limit of its tool. The value is this limit, in bytes.
     #[error("the result exceeds {0} bytes, the limit of the tool")]
     Tool(usize),
 }
