@@ -1,4 +1,6 @@
 //! Relays a response with an event stream, and resumes the stream if the connection closes.
+//!
+//! The stream of the session itself is reopened in `event_stream.rs` (`listen_to`).
 
 use std::time::{Duration, Instant};
 

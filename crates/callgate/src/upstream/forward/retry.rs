@@ -1,4 +1,7 @@
 //! Whether and when the request of a call is sent again.
+//!
+//! Requests are also sent again in `send/batch.rs` (calls of a refused batch) and in `http_client/http1.rs` (a closed
+//! idle connection).
 
 use std::time::Duration;
 
