@@ -5,8 +5,8 @@
 mod auth;
 mod schema;
 
-mod methods;
-mod tools;
+mod method;
+mod tool;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Page {
     fn parse(text: &str, module: Module) -> Option<Self> {
         let mut page: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
         if module == Module::Discovery {
-            return Some(Self { items: methods::list(page)?, next_cursor: None });
+            return Some(Self { items: method::list(page)?, next_cursor: None });
         }
         let next_cursor = match page.get_mut("nextCursor").map(Value::take) {
             None | Some(Value::Null) => None,
@@ -215,13 +215,13 @@ pub(crate) async fn read(
     };
     for (number, one) in all.iter().enumerate() {
         let read = match module {
-            Module::Mcp => tools::proposal(one),
-            Module::Discovery => methods::proposal(one),
+            Module::Mcp => tool::proposal(one),
+            Module::Discovery => method::proposal(one),
         };
         source.add(read.map_err(|reason| {
-            let id = tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
+            let id = tool::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
             // An invalid tool hides the method imported before, unless the tool is open to everybody.
-            let hides = !matches!(tools::needs(one), Ok(None));
+            let hides = !matches!(tool::needs(one), Ok(None));
             Refusal { hides, ..Refusal::new(id, reason) }
         }))?;
     }
