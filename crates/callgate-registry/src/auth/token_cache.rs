@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -90,26 +90,6 @@ impl Hash for TokenTag {
     }
 }
 
-/// Returns the half of a [`TokenTag`] that was written, unchanged, as the hash.
-#[derive(Debug, Default)]
-struct TagHasher(u64);
-
-impl Hasher for TagHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, half: u64) {
-        self.0 = half;
-    }
-}
-
 impl fmt::Debug for TokenTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenTag(…)")
@@ -136,7 +116,7 @@ struct KeptTokens {
     max_recent: usize,
 }
 
-type Generation = HashMap<TokenTag, CachedToken, BuildHasherDefault<TagHasher>>;
+type Generation = HashMap<TokenTag, CachedToken, foldhash::fast::RandomState>;
 type CachedToken = (TokenDigest, Arc<KnownToken>);
 
 impl KeptTokens {
