@@ -1,7 +1,7 @@
 //! Counts the instructions and allocations of a request with callgrind, and writes a table.
 //!
-//! Counts do not depend on the load of the machine. A server runs twice: first with the warm-up requests only, then
-//! with additional requests. The difference is the cost of the additional requests.
+//! A server runs twice for the same time: once with requests after the warm-up, and once without. The difference is the
+//! cost of the requests. Counts hardly depend on the load of the machine.
 
 mod callgrind;
 mod exchange;
@@ -10,6 +10,8 @@ mod server;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use callgate_bench::table::Table;
@@ -20,8 +22,6 @@ use crate::server::{Server, Service};
 
 /// Number of warm-up requests, which are not counted.
 const WARM_UP: u32 = 100;
-/// Number of runs, of which the one with the lowest count is used.
-const RUNS: u32 = 3;
 /// Relative difference from the previous table above which a row is marked.
 const MARKED: f64 = 0.03;
 
@@ -29,7 +29,7 @@ const MARKED: f64 = 0.03;
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Number of counted requests.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 3000)]
     requests: u32,
     /// File for the table, as Markdown. Its previous figures are compared.
     #[arg(long)]
@@ -102,9 +102,10 @@ fn main() -> anyhow::Result<()> {
 const METHOD: &str = "\
 Written by `cargo xtask bench instructions`. Instructions in user code, counted by callgrind, of the packaged program with
 its registry and default limits, and of the servers that it is compared with. Requests are those of revision 2026-07-28,
-one after the other on one connection, with a token. Each figure is the difference of two runs, divided by the number of
-requests. Each run is repeated three times, and its lowest count is used, because background work varies. Allocations are calls of the allocator, counted in the packaged program. The last column has the figure of the
-previous table, marked if it differs by more than 3 %.";
+one after the other on one connection, with a token. Each server runs twice for the same time, with requests and without
+them. Each figure is the difference of the two counts, divided by the number of requests. So work that depends on time,
+such as polling the registry, is not included. Allocations are calls of the allocator, counted in the packaged program.
+The last column has the figure of the previous table, marked if it differs by more than 3 %.";
 
 /// Returns the cost of one request.
 fn count(
@@ -113,26 +114,26 @@ fn count(
     service: &Service,
     requests: u32,
 ) -> anyhow::Result<Counts<f64>> {
-    let run = |number: u32| -> anyhow::Result<Counts<u64>> {
+    let start = || -> anyhow::Result<Server> {
         let server = Server::start(program, kind, service)?;
-        exchange::send(&server, kind, number)?;
-        server.stop()
+        exchange::send(&server, kind, WARM_UP)?;
+        Ok(server)
     };
-    // Background work, such as polling the registry, only adds to a count.
-    let least = |number: u32| -> anyhow::Result<Counts<u64>> {
-        let mut least = run(number)?;
-        for _ in 1..RUNS {
-            let counts = run(number)?;
-            least.instructions = least.instructions.min(counts.instructions);
-            least.allocations = least.allocations.min(counts.allocations);
-        }
-        Ok(least)
-    };
-    let (first, second) = (least(WARM_UP)?, least(WARM_UP + requests)?);
+    let server = start()?;
+    let began = Instant::now();
+    exchange::send(&server, kind, requests)?;
+    let duration = began.elapsed();
+    let with_requests = server.stop()?;
+    let server = start()?;
+    exchange::send(&server, kind, 0)?;
+    // The server also works without requests: it polls its registry, for example.
+    thread::sleep(duration);
+    let without_requests = server.stop()?;
     let each = |of: fn(&Counts<u64>) -> u64| -> anyhow::Result<f64> {
-        let total = of(&second).checked_sub(of(&first)).context("more requests cost less")?;
-        let total = u32::try_from(total).context("too many instructions; use fewer requests")?;
-        Ok(f64::from(total) / f64::from(requests))
+        let total = of(&with_requests).checked_sub(of(&without_requests));
+        let total = u32::try_from(total.context("requests cost nothing")?);
+        Ok(f64::from(total.context("too many instructions; use fewer requests")?)
+            / f64::from(requests))
     };
     Ok(Counts {
         instructions: each(|counts| counts.instructions)?,

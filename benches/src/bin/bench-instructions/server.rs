@@ -82,6 +82,8 @@ impl Server {
             }
         }
         command.env("CALLGATE_LOG", "error");
+        // Several threads would wake each other, some times more often than others.
+        command.env("TOKIO_WORKER_THREADS", "1");
         let (child, line) = started(command)?;
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         // From here on, a failure kills the process.
