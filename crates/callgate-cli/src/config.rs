@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use callgate::Secret;
 use callgate::access::RateLimits;
 use callgate::gateway::OpenMethods;
-use callgate::http::{ForwardedHeader, HttpOptions, ServerLimits};
+use callgate::http::{ForwardedHeader, HttpOptions, ServerOptions};
 use callgate_registry::{
     DatabaseOptions, DatabaseUrl, Exposure, TableNameError, TableNames, TokenOptions,
 };
@@ -95,7 +95,7 @@ pub(crate) struct Config {
     pub(crate) database_options: DatabaseOptions,
     pub(crate) preset: Option<Preset>,
     pub(crate) http: HttpOptions,
-    pub(crate) server: ServerLimits,
+    pub(crate) server: ServerOptions,
     pub(crate) allow_anonymous: bool,
     pub(crate) exposure: Exposure,
     /// Whether methods without a section may be called, unless a setting of the registry specifies it. The defaults for
@@ -152,9 +152,10 @@ impl Config {
             },
             database: database::url(&values, demo)?,
             database_options: database::options(&values)?,
-            server: ServerLimits {
+            server: ServerOptions {
                 max_connections,
                 shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
+                ..ServerOptions::default()
             },
             allow_anonymous: get("allow_anonymous").flag()?,
             exposure: match get("exposure") {

@@ -105,7 +105,7 @@ mod http {
     use super::Callgate;
     use crate::transport::http;
     use crate::transport::http::{
-        Authenticate, EndpointSet, HttpOptions, HttpService, Readiness, ServerLimits,
+        Authenticate, EndpointSet, HttpOptions, HttpService, Readiness, ServerOptions,
         shutdown_signal,
     };
 
@@ -116,7 +116,7 @@ mod http {
         /// Whether other machines may connect without a credential.
         pub(super) allow_anonymous: bool,
         pub(super) readiness: Readiness,
-        pub(super) limits: ServerLimits,
+        pub(super) server: ServerOptions,
     }
 
     impl Default for HttpSettings {
@@ -126,7 +126,7 @@ mod http {
                 options: HttpOptions::default(),
                 allow_anonymous: false,
                 readiness: Readiness::default(),
-                limits: ServerLimits::default(),
+                server: ServerOptions::default(),
             }
         }
     }
@@ -217,11 +217,12 @@ mod http {
         ) -> Result<(), ServeError> {
             let address = operations.local_addr()?;
             tracing::info!("serving health and metrics at http://{address}");
-            let limits = ServerLimits { max_connections: 64, ..self.http.limits };
+            let options =
+                ServerOptions { max_connections: 64, runtimes: Vec::new(), ..self.http.server };
             let service = self.service(EndpointSet::Operations);
             tokio::select! {
                 served = self.serve_endpoints(EndpointSet::Public, listener, stop) => served,
-                () = http::serve(operations, service, limits, std::future::pending()) => Ok(()),
+                () = http::serve(operations, service, options, std::future::pending()) => Ok(()),
             }
         }
 
@@ -232,7 +233,7 @@ mod http {
             stop: impl Future<Output = ()>,
         ) -> Result<(), ServeError> {
             let address = listener.local_addr()?;
-            let HttpSettings { allow_anonymous, options, limits, .. } = &self.http;
+            let HttpSettings { allow_anonymous, options, server, .. } = &self.http;
             if !(address.ip().is_loopback() || options.require_auth || *allow_anonymous) {
                 return Err(ServeError::Unprotected(address));
             }
@@ -242,7 +243,7 @@ mod http {
                 // Closes open subscriptions, which would delay the shutdown.
                 self.mcp.close();
             };
-            http::serve(listener, self.service(endpoints), *limits, stop).await;
+            http::serve(listener, self.service(endpoints), server.clone(), stop).await;
             Ok(())
         }
     }

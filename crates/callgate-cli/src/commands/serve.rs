@@ -7,19 +7,22 @@ pub(super) mod try_service;
 pub(super) mod bridge;
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::{Context as _, Result};
 use callgate::gateway::Gateway;
-use callgate::http;
+use callgate::http::{self, ServerOptions};
 use callgate::local::Local;
 use callgate::{Builder, Callgate};
 use callgate_import::counted;
 use callgate_registry::{Registry, SqlStore, Token};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::runtime::{self, Handle};
 
 use super::methods::import;
 use crate::cli::{GlobalArgs, ServeArgs};
@@ -50,7 +53,8 @@ pub(super) async fn run(
     };
     let Prepared { registry, own, local } = prepare(config, given).await?;
     let registry = registry.share_rate_limits();
-    let builder = builder(config, &registry, local).await?.server_limits(config.server);
+    let options = ServerOptions { runtimes: connection_runtimes()?, ..config.server.clone() };
+    let builder = builder(config, &registry, local).await?.server_options(options);
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(config.http.clone()).build()?;
     let tokens = async { if given.demo { demo::new_tokens(&own).await } else { Ok(Vec::new()) } };
@@ -72,6 +76,20 @@ pub(super) async fn run(
     served?;
     following.end().await;
     Ok(())
+}
+
+/// Starts a thread with its own runtime for each core. The threads run until the process ends, because tasks of
+/// connections can outlive the server: a request for an access token, for example.
+fn connection_runtimes() -> Result<Vec<Handle>> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let start = |_| {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let thread = thread::Builder::new().name("connections".to_owned());
+        thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+        Ok(handle)
+    };
+    (0..cores).map(start).collect::<io::Result<_>>().context("cannot start a thread")
 }
 
 /// Raises the limit of open files to the maximum that the system allows. Each connection needs an open file, and the

@@ -376,9 +376,9 @@ impl Builder {
         self
     }
 
-    /// Sets the limits of [`serve`](Callgate::serve).
-    pub fn server_limits(mut self, limits: crate::transport::http::ServerLimits) -> Self {
-        self.http.limits = limits;
+    /// Sets the options of [`serve`](Callgate::serve).
+    pub fn server_options(mut self, options: crate::transport::http::ServerOptions) -> Self {
+        self.http.server = options;
         self
     }
 }

@@ -62,7 +62,7 @@ pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token}
 pub use endpoints::EndpointSet;
 pub use endpoints::metrics::MetricsWriter;
 pub use readiness::{Degraded, Readiness, ReadinessCheck};
-pub use server::{ServerLimits, serve, shutdown_signal};
+pub use server::{ServerOptions, serve, shutdown_signal};
 
 /// Parsers of requests, for fuzzing.
 #[cfg(any(test, fuzzing))]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use callgate::http::{ServerLimits, serve};
+use callgate::http::{ServerOptions, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -40,8 +40,8 @@ impl Slow {
     async fn listen(self, max_connections: usize) -> (SocketAddr, Arc<Semaphore>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = ServerLimits { max_connections, ..ServerLimits::default() };
-        tokio::spawn(serve(listener, self.app.service, limits, std::future::pending()));
+        let options = ServerOptions { max_connections, ..ServerOptions::default() };
+        tokio::spawn(serve(listener, self.app.service, options, std::future::pending()));
         (address, self.permits)
     }
 }
@@ -165,4 +165,39 @@ async fn an_open_stream_is_a_request_in_progress() {
     assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 503);
     streams.pop();
     assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 200);
+}
+
+/// Starts a thread with its own runtime.
+fn runtime(name: &str) -> tokio::runtime::Handle {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || runtime.block_on(std::future::pending::<()>())).unwrap();
+    handle
+}
+
+#[tokio::test]
+async fn each_runtime_serves_its_connections_until_the_server_stops() {
+    let mut local = application();
+    local.method(method("thread"), async |_, _: Value| {
+        Ok::<_, Error>(std::thread::current().name().map(ToOwned::to_owned))
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let runtimes = vec![runtime("first"), runtime("second")];
+    let options = ServerOptions { runtimes, ..ServerOptions::default() };
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let service = App::with(local, super::options(|_| {})).service;
+    let server = tokio::spawn(serve(listener, service, options, async {
+        let _ = stopped.await;
+    }));
+    for thread in ["first", "second", "first"] {
+        let body = r#"{"name":"thread","arguments":{}}"#;
+        let called = reply(send(ALICE, address, CALL, body).await).await;
+        assert!(called.ends_with(&format!(r#"{{"result":"{thread}"}}"#)), "{called}");
+    }
+    let mut idle = connect(ALICE, address).await;
+    stop.send(()).unwrap();
+    server.await.unwrap();
+    assert_eq!(idle.read(&mut [0]).await.unwrap(), 0, "idle connections are closed");
 }

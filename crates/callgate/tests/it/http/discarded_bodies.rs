@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use callgate::http::{ServerLimits, serve};
+use callgate::http::{ServerOptions, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -13,7 +13,7 @@ const TWO_MEGABYTES: usize = 2 * 1024 * 1024;
 async fn listen(app: App) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, app.service, ServerLimits::default(), std::future::pending()));
+    tokio::spawn(serve(listener, app.service, ServerOptions::default(), std::future::pending()));
     address
 }
 
