@@ -10,4 +10,5 @@ pub(crate) mod url;
 pub(crate) mod connect;
 pub(crate) mod driver;
 pub(crate) mod pool;
+pub(crate) mod transaction;
 pub(crate) mod migrate;

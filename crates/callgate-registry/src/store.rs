@@ -5,7 +5,6 @@
 
 mod error;
 pub(crate) mod sql_store;
-mod transaction;
 mod load;
 mod methods;
 mod edit;
@@ -198,4 +197,3 @@ pub trait Store: std::fmt::Debug + Send + Sync {
 pub use error::{AttachError, Entity, Result, StoreError};
 pub(crate) use sql_store::SqlStore;
 use sql_store::{MAX_CHANGED, listed};
-use transaction::StoreTransaction;

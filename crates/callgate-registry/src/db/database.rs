@@ -2,10 +2,12 @@
 //!
 //! Statements use `?` as the placeholder of values and contain no other question marks. Drivers replace `?` with `$1`
 //! or `@P1`. `dialect.rs` contains the differences between SQL dialects.
+
+use std::time::Duration;
+
 use async_trait::async_trait;
 use callgate::Secret;
 
-#[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 use crate::db::connect::DatabaseOptions;
 use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
@@ -213,9 +215,9 @@ pub(crate) enum Purpose {
     Migrate,
 }
 
-#[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 impl Purpose {
     /// Returns the counters to lock first, as a SQL list. They are locked in the order of their names.
+    #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
     pub(crate) fn locked(self) -> Option<&'static str> {
         match self {
             Self::Write => Some("'access', 'catalog'"),
@@ -226,7 +228,7 @@ impl Purpose {
     }
 
     /// Returns the time limit of a statement.
-    pub(crate) fn limit(self, options: &DatabaseOptions) -> std::time::Duration {
+    pub(crate) fn limit(self, options: &DatabaseOptions) -> Duration {
         match self {
             Self::Read | Self::Migrate => options.load_timeout,
             Self::Write | Self::Tokens | Self::Keys | Self::Note => options.statement_timeout,
@@ -239,11 +241,15 @@ impl Purpose {
 pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     fn dialect(&self) -> Dialect;
 
-    /// Runs one statement outside a transaction.
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
+    /// Returns a free connection. `limit` is the time limit of its statements.
+    async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>>;
 
-    /// Begins a transaction. It is rolled back unless it is committed.
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>>;
+    /// Begins a transaction on a connection.
+    async fn begin(
+        &self,
+        connection: &mut dyn Connection,
+        purpose: Purpose,
+    ) -> Result<TransactionEnd>;
 
     /// Waits until the database notifies this program of a change. Never returns if the database sends no
     /// notifications.
@@ -267,16 +273,25 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// A transaction. It is rolled back when it is dropped.
+/// A connection. It returns to its pool when it is dropped.
 #[async_trait]
-pub(crate) trait Transaction: Send {
+pub(crate) trait Connection: Send {
     /// Runs one statement.
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
 
     /// Runs a script of several statements.
     async fn script(&mut self, sql: &str) -> Result<()>;
 
-    async fn commit(self: Box<Self>) -> Result<()>;
+    /// Closes the connection, which rolls back its transaction.
+    fn close(self: Box<Self>);
+}
+
+/// Scripts that end a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct TransactionEnd {
+    pub(crate) commit: String,
+    /// If `None`, the connection is closed to roll back.
+    pub(crate) rollback: Option<String>,
 }
 
 /// Numbers the placeholders of a statement: with `$`, each `?` becomes `$1`, `$2` and so on.

@@ -2,7 +2,7 @@
 //!
 //! A new kind of database needs:
 //!
-//! - a module here with a `connect` function, and implementations of `Database` and `Transaction` (`database.rs`)
+//! - a module here with a `connect` function, and implementations of `Database` and `Connection` (`database.rs`)
 //! - a variant of `Dialect` and its SQL (`dialect.rs`)
 //! - the scheme of its URLs (`url.rs`)
 //! - arms in `driver` and `not_built` (`connect.rs`)

@@ -8,9 +8,10 @@ use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::Purpose;
 use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, OpenError, Result};
-use crate::db::pool::{Pool, PoolTransaction, retry};
+use crate::db::pool::{Pool, retry};
 use crate::db::schema;
 use crate::db::table_names::TableNames;
+use crate::db::transaction::Transaction;
 use crate::db::url::DatabaseUrl;
 
 /// Name of the row of `callgate_meta` with the table names.
@@ -96,12 +97,12 @@ pub(crate) async fn tables_of(
     }
 }
 
-/// Creates or migrates a registry. Returns it with its table names and the applied migrations.
+/// Creates or migrates a registry. Returns it with the names of the applied migrations.
 pub(crate) async fn migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(Pool, TableNames, Vec<&'static str>), OpenError> {
+) -> Result<(Pool, Vec<&'static str>), OpenError> {
     // If two programs create the first table, SQL Server refuses the second one.
     let is_refused = |error: &OpenError| {
         url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
@@ -113,15 +114,16 @@ async fn try_migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(Pool, TableNames, Vec<&'static str>), OpenError> {
-    let database = connect(url, options, OpenMode::Create).await?;
+) -> Result<(Pool, Vec<&'static str>), OpenError> {
+    let mut database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
     // Reads without the lock, because a long import of another process may hold it.
     let mut reading = database.begin(Purpose::Read).await?;
     let found = find_place(&mut reading, dialect, tables).await?;
     drop(reading);
     if found.version == NEWEST {
-        return Ok((database, found.tables, Vec::new()));
+        database.tables = found.tables;
+        return Ok((database, Vec::new()));
     }
     database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
@@ -133,7 +135,8 @@ async fn try_migrate(
         applied.push(step.name);
     }
     transaction.commit().await?;
-    Ok((database, found.tables, applied))
+    database.tables = found.tables;
+    Ok((database, applied))
 }
 
 /// Returns the migrations that [`migrate`] would apply.
@@ -164,7 +167,7 @@ pub fn install_script(dialect: Dialect, tables: &TableNames) -> String {
 
 /// Reads the state of a database. Fails if it has unrelated tables with the names of the registry's tables.
 async fn find_place(
-    transaction: &mut PoolTransaction,
+    transaction: &mut Transaction<'_>,
     dialect: Dialect,
     tables: Option<&TableNames>,
 ) -> Result<Found, OpenError> {
@@ -178,7 +181,7 @@ async fn find_place(
 }
 
 async fn find(
-    transaction: &mut PoolTransaction,
+    transaction: &mut Transaction<'_>,
     dialect: Dialect,
     tables: Option<&TableNames>,
 ) -> Result<Found, OpenError> {
@@ -194,14 +197,14 @@ async fn find(
 }
 
 async fn is_there(
-    transaction: &mut PoolTransaction,
+    transaction: &mut Transaction<'_>,
     dialect: Dialect,
     table: &str,
 ) -> Result<bool> {
     Ok(!transaction.rows(dialect.table_there(), &[table.into()]).await?.is_empty())
 }
 
-async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64, OpenError> {
+async fn applied_version(transaction: &mut Transaction<'_>) -> Result<i64, OpenError> {
     let sql = "SELECT version, name FROM callgate_migrations ORDER BY version";
     let mut newest = 0;
     for mut row in transaction.rows(sql, &[]).await? {
@@ -217,7 +220,7 @@ async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64, OpenE
     Ok(newest)
 }
 
-async fn noted_tables(transaction: &mut PoolTransaction) -> Result<Option<TableNames>> {
+async fn noted_tables(transaction: &mut Transaction<'_>) -> Result<Option<TableNames>> {
     let sql = "SELECT value FROM callgate_meta WHERE name = ?";
     let rows = transaction.rows(sql, &[TABLES.into()]).await?;
     let noted = rows.into_iter().next().map(|mut row| row.text());

@@ -4,16 +4,17 @@
 //! single statement that was rolled back to end a deadlock is retried here. Transactions that lock the same rows as
 //! other transactions use [`retry_deadlocks`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::db::connect::DatabaseOptions;
-use crate::db::database::{Database, Purpose, Row, Transaction, Value};
+use crate::db::database::{Database, Purpose, Row, Value};
 use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, Retry};
+use crate::db::table_names::TableNames;
+use crate::db::transaction::Transaction;
 
 /// Number of connections reserved for readers.
 const RESERVED_FOR_READERS: u32 = 2;
@@ -24,22 +25,32 @@ const MAX_TRIES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) driver: Box<dyn Database>,
-    writers: Arc<Semaphore>,
-    /// Maximum time to wait for a write connection.
-    write_timeout: Duration,
-    statements: Arc<AtomicU64>,
+    /// Names of the tables in templates.
+    pub(crate) tables: TableNames,
+    options: DatabaseOptions,
+    writers: Semaphore,
+    statements: AtomicU64,
 }
 
 impl Pool {
     pub(crate) fn new(driver: Box<dyn Database>, options: &DatabaseOptions) -> Self {
         let writers = options.max_connections.saturating_sub(RESERVED_FOR_READERS).max(1);
-        let writers = Arc::new(Semaphore::new(usize::try_from(writers).unwrap_or(1)));
-        let write_timeout = options.connect_timeout + options.statement_timeout;
-        Self { driver, writers, write_timeout, statements: Arc::default() }
+        Self {
+            driver,
+            tables: TableNames::default(),
+            options: options.clone(),
+            writers: Semaphore::new(usize::try_from(writers).unwrap_or(1)),
+            statements: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
         self.driver.dialect()
+    }
+
+    /// Expands a template.
+    pub(super) fn sql(&self, template: &str) -> String {
+        self.tables.expand(&self.dialect().expand(template))
     }
 
     /// Returns the number of statements so far, including begins and commits.
@@ -47,31 +58,41 @@ impl Pool {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// Runs one statement outside a transaction.
-    pub(crate) async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+    pub(super) fn count_statement(&self) {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        retry_deadlocks(|| self.driver.rows(sql, values)).await
+    }
+
+    /// Runs one statement outside a transaction.
+    pub(crate) async fn rows(&self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.count_statement();
+        let sql = &self.sql(template);
+        retry_deadlocks(|| async move {
+            let mut connection = self.driver.acquire(self.options.statement_timeout).await?;
+            connection.rows(sql, values).await
+        })
+        .await
     }
 
     /// Begins a transaction. It is rolled back unless it is committed.
-    pub(crate) async fn begin(&self, purpose: Purpose) -> Result<PoolTransaction> {
-        self.statements.fetch_add(1, Ordering::Relaxed);
+    pub(crate) async fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>> {
+        self.count_statement();
         let permit = if purpose == Purpose::Read { None } else { Some(self.permit().await?) };
-        let transaction = retry_deadlocks(|| self.driver.begin(purpose)).await?;
-        Ok(PoolTransaction {
-            transaction,
-            statements: Arc::clone(&self.statements),
-            _permit: permit,
+        let limit = purpose.limit(&self.options);
+        let mut transaction = retry_deadlocks(|| async move {
+            let connection = self.driver.acquire(limit).await?;
+            Transaction::begin(self, connection, purpose).await
         })
+        .await?;
+        transaction.permit = permit;
+        Ok(transaction)
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.writers).acquire_owned();
-        if let Ok(Ok(permit)) = tokio::time::timeout(self.write_timeout, permit).await {
+    async fn permit(&self) -> Result<SemaphorePermit<'_>> {
+        let limit = self.options.connect_timeout + self.options.statement_timeout;
+        if let Ok(Ok(permit)) = tokio::time::timeout(limit, self.writers.acquire()).await {
             return Ok(permit);
         }
-        let message =
-            format!("waited {} s for a write connection", self.write_timeout.as_secs_f64());
+        let message = format!("waited {} s for a write connection", limit.as_secs_f64());
         Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
@@ -117,40 +138,15 @@ pub(crate) async fn with_timeout<T, E: From<DatabaseError>>(
     }
 }
 
-/// A transaction. It is rolled back when it is dropped.
-pub(crate) struct PoolTransaction {
-    transaction: Box<dyn Transaction>,
-    statements: Arc<AtomicU64>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl PoolTransaction {
-    /// Runs one statement.
-    pub(crate) async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.statements.fetch_add(1, Ordering::Relaxed);
-        self.transaction.rows(sql, values).await
-    }
-
-    /// Runs a script of several statements.
-    pub(crate) async fn script(&mut self, sql: &str) -> Result<()> {
-        self.statements.fetch_add(1, Ordering::Relaxed);
-        self.transaction.script(sql).await
-    }
-
-    pub(crate) async fn commit(self) -> Result<()> {
-        self.statements.fetch_add(1, Ordering::Relaxed);
-        self.transaction.commit().await
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
+    use std::sync::{Arc, Mutex};
 
     use async_trait::async_trait;
 
     use super::*;
+    use crate::db::database::{Connection, TransactionEnd};
 
     /// A database that fails the configured number of times.
     #[derive(Debug, Default)]
@@ -169,19 +165,15 @@ mod tests {
         }
     }
 
-    struct Nothing;
-
     #[async_trait]
-    impl Transaction for Nothing {
+    impl Connection for Arc<Double> {
         async fn rows(&mut self, _: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            Ok(Vec::new())
+            self.answer().map(|()| Vec::new())
         }
         async fn script(&mut self, _: &str) -> Result<()> {
             Ok(())
         }
-        async fn commit(self: Box<Self>) -> Result<()> {
-            Ok(())
-        }
+        fn close(self: Box<Self>) {}
     }
 
     #[async_trait]
@@ -189,11 +181,11 @@ mod tests {
         fn dialect(&self) -> Dialect {
             Dialect::Sqlite
         }
-        async fn rows(&self, _: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            self.answer().map(|()| Vec::new())
+        async fn acquire(&self, _: Duration) -> Result<Box<dyn Connection>> {
+            Ok(Box::new(Arc::clone(self)))
         }
-        async fn begin(&self, _: Purpose) -> Result<Box<dyn Transaction>> {
-            self.answer().map(|()| -> Box<dyn Transaction> { Box::new(Nothing) })
+        async fn begin(&self, _: &mut dyn Connection, _: Purpose) -> Result<TransactionEnd> {
+            self.answer().map(|()| TransactionEnd::default())
         }
     }
 

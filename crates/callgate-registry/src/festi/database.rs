@@ -8,8 +8,9 @@ use callgate::access::TokenDigest;
 use crate::db::connect::{self, DatabaseOptions, OpenMode};
 use crate::db::database::Purpose;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
-use crate::db::pool::{Pool, PoolTransaction};
+use crate::db::pool::Pool;
 use crate::db::table_names::TableNames;
+use crate::db::transaction::Transaction;
 use crate::db::url::DatabaseUrl;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
@@ -78,7 +79,6 @@ pub fn is_protocol_method(id: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Festi {
     database: Pool,
-    tables: TableNames,
 }
 
 /// Rows with their layout and fingerprints.
@@ -104,12 +104,13 @@ impl Festi {
         Ok(Self::new(connect::connect(url, options, mode).await?, tables))
     }
 
-    pub(crate) fn new(database: Pool, tables: &TableNames) -> Self {
-        Self { database, tables: tables.clone() }
+    pub(crate) fn new(mut database: Pool, tables: &TableNames) -> Self {
+        database.tables = tables.clone();
+        Self { database }
     }
 
     pub(crate) fn tables(&self) -> &TableNames {
-        &self.tables
+        &self.database.tables
     }
 
     pub(crate) fn statements(&self) -> u64 {
@@ -118,8 +119,8 @@ impl Festi {
 
     pub(crate) async fn layout(&self) -> Result<Layout> {
         let dialect = self.database.dialect();
-        let rows = self.database.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
-        Ok(Layout::of(rows, dialect, &self.tables))
+        let rows = self.database.rows(&Layout::statement(dialect, self.tables()), &[]).await?;
+        Ok(Layout::of(rows, dialect, self.tables()))
     }
 
     /// Reads the fingerprints of tables in one statement.
@@ -156,14 +157,14 @@ impl Festi {
         .into())
     }
 
-    async fn read_in(&self, moment: &mut PoolTransaction, tables: &[Table]) -> Result<Read> {
+    async fn read_in(&self, moment: &mut Transaction<'_>, tables: &[Table]) -> Result<Read> {
         let dialect = self.database.dialect();
-        let found = moment.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
-        let layout = Layout::of(found, dialect, &self.tables);
+        let found = moment.rows(&Layout::statement(dialect, self.tables()), &[]).await?;
+        let layout = Layout::of(found, dialect, self.tables());
         let fingerprints = self.fingerprints_in(moment, tables, &layout).await?;
         let mut reading = Reading { moment, dialect, layout: &layout };
         let mut rows = FestiRows {
-            missing: layout.missing(tables, &self.tables),
+            missing: layout.missing(tables, self.tables()),
             other_prefix: layout.other_prefix.clone(),
             ..FestiRows::default()
         };
@@ -190,7 +191,7 @@ impl Festi {
 
     async fn fingerprints_in(
         &self,
-        moment: &mut PoolTransaction,
+        moment: &mut Transaction<'_>,
         tables: &[Table],
         layout: &Layout,
     ) -> Result<Fingerprints> {

@@ -112,7 +112,7 @@ mod tests {
     use super::super::poll_state::PollIntervals;
     use super::*;
     use crate::db::connect::DatabaseOptions;
-    use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+    use crate::db::database::{Cell, Connection, Database, Purpose, Row, TransactionEnd, Value};
     use crate::db::dialect::Dialect;
     use crate::db::error::Result;
     use crate::db::error::{DatabaseError, DatabaseErrorKind};
@@ -170,39 +170,53 @@ mod tests {
             Dialect::Postgres
         }
 
-        async fn rows(&self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            let at_once = self.0.at_once.fetch_add(1, Ordering::SeqCst) + 1;
-            self.0.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-            self.0.begun.fetch_add(1, Ordering::SeqCst);
-            sleep(Duration::from_millis(self.0.takes.load(Ordering::SeqCst))).await;
-            self.0.at_once.fetch_sub(1, Ordering::SeqCst);
-            if self.0.is_down.load(Ordering::SeqCst) {
+        async fn acquire(&self, _: Duration) -> Result<Box<dyn Connection>> {
+            Ok(Box::new(SlowConnection { database: self.clone(), is_in_transaction: false }))
+        }
+
+        async fn begin(
+            &self,
+            connection: &mut dyn Connection,
+            _: Purpose,
+        ) -> Result<TransactionEnd> {
+            connection.script("BEGIN").await?;
+            Ok(TransactionEnd::default())
+        }
+    }
+
+    /// A connection whose statements are slow outside a transaction.
+    struct SlowConnection {
+        database: Shared,
+        is_in_transaction: bool,
+    }
+
+    #[async_trait]
+    impl Connection for SlowConnection {
+        async fn rows(&mut self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
+            let Shared(slow) = &self.database;
+            if self.is_in_transaction {
+                return Ok(self.database.answer(sql));
+            }
+            let at_once = slow.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+            slow.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+            slow.begun.fetch_add(1, Ordering::SeqCst);
+            sleep(Duration::from_millis(slow.takes.load(Ordering::SeqCst))).await;
+            slow.at_once.fetch_sub(1, Ordering::SeqCst);
+            if slow.is_down.load(Ordering::SeqCst) {
                 return Err(DatabaseError::new(
                     DatabaseErrorKind::Unavailable,
                     "connection refused",
                 ));
             }
-            Ok(self.answer(sql))
-        }
-
-        async fn begin(&self, _: Purpose) -> Result<Box<dyn Transaction>> {
-            Ok(Box::new(self.clone()))
-        }
-    }
-
-    #[async_trait]
-    impl Transaction for Shared {
-        async fn rows(&mut self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            Ok(self.answer(sql))
+            Ok(self.database.answer(sql))
         }
 
         async fn script(&mut self, _: &str) -> Result<()> {
+            self.is_in_transaction = true;
             Ok(())
         }
 
-        async fn commit(self: Box<Self>) -> Result<()> {
-            Ok(())
-        }
+        fn close(self: Box<Self>) {}
     }
 
     fn site() -> (Shared, Arc<Poller>) {

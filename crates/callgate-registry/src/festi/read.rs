@@ -7,7 +7,7 @@ use callgate::access::TokenDigest;
 use super::layout::{FoundTable, Layout, Table};
 use crate::db::database::Row;
 use crate::db::dialect::Dialect;
-use crate::db::pool::PoolTransaction;
+use crate::db::transaction::Transaction;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 
@@ -15,13 +15,13 @@ use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRo
 const MAX_ROWS: usize = 200_000;
 
 /// Reads tables in a transaction.
-pub(super) struct Reading<'t> {
-    pub(super) moment: &'t mut PoolTransaction,
+pub(super) struct Reading<'t, 'p> {
+    pub(super) moment: &'t mut Transaction<'p>,
     pub(super) dialect: Dialect,
     pub(super) layout: &'t Layout,
 }
 
-impl Reading<'_> {
+impl Reading<'_, '_> {
     /// Reads a table and converts its rows.
     pub(super) async fn read<T>(
         &mut self,

@@ -11,7 +11,7 @@ use self::content::{Content, TableChecksum, checksums};
 use super::SqlStore;
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::Purpose;
-use crate::db::error::OpenError;
+use crate::db::error::{DatabaseError, OpenError};
 use crate::db::migrate;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
@@ -105,23 +105,23 @@ pub async fn copy(
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> Result<CopyReport, CopyError> {
     let from_error = |error| CopyError::Read(copy.from.to_string(), error);
-    let to_error = |error| CopyError::Write(copy.to.to_string(), error);
+    let to_error = |error: DatabaseError| CopyError::Write(copy.to.to_string(), error.into());
     // Statements may take longer here than in a server.
     let patient =
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
     let from = SqlStore::open(copy.from, &patient, None).await;
     let from = from.map_err(|error| CopyError::OpenSource(copy.from.to_string(), error))?;
     let before = from.change_counters().await.map_err(from_error)?;
-    let source = Content::read(&from).await.map_err(from_error)?;
-    source.refuse_unfit(copy.to.dialect(), &from.tables)?;
+    let source = Content::read(&from).await.map_err(|error| from_error(error.into()))?;
+    source.refuse_unfit(copy.to.dialect(), &from.database.tables)?;
     let sums = source.sums();
-    let to = target(&copy, &patient, &from.tables).await;
+    let to = target(&copy, &patient, &from.database.tables).await;
     let to = to.map_err(|error| CopyError::OpenTarget(copy.to.to_string(), error))?;
-    let mut work = to.begin(Purpose::Write).await.map_err(to_error)?;
+    let mut work = to.database.begin(Purpose::Write).await.map_err(to_error)?;
     let found = checksums(&mut work).await.map_err(to_error)?;
     if found == sums {
-        drop(work);
-        to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
+        work.commit().await.map_err(to_error)?;
+        to.database.driver.settle().await.map_err(to_error)?;
         return Ok(CopyReport { was_equal: true, ..compared(&to, &sums, &found) });
     }
     refuse_content(&copy, &to, &sums, &found)?;
@@ -132,7 +132,7 @@ pub async fn copy(
         CopyReport { source_changed: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
-        to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
+        to.database.driver.settle().await.map_err(to_error)?;
     }
     Ok(copied)
 }
@@ -158,7 +158,7 @@ async fn target(
 
 fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> CopyReport {
     let tables = sums.iter().zip(found).map(|(wanted, found)| {
-        let name = to.tables.expand(wanted.table);
+        let name = to.database.tables.expand(wanted.table);
         CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
     });
     CopyReport { tables: tables.collect(), was_equal: false, source_changed: false }
@@ -174,7 +174,7 @@ fn refuse_content(
     let occupied = sums.iter().zip(found).filter(|(_, found)| found.rows > 0);
     let differing = occupied.min_by_key(|(wanted, found)| wanted == found);
     differing.map_or(Ok(()), |(_, found)| {
-        let (to, table) = (copy.to.to_string(), to.tables.expand(found.table));
+        let (to, table) = (copy.to.to_string(), to.database.tables.expand(found.table));
         Err(CopyError::NotEmpty { to, table, rows: found.rows })
     })
 }

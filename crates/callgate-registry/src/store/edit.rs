@@ -3,11 +3,12 @@
 use callgate::{Mask, Secret};
 
 use super::attach::Change;
-use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed};
+use super::{MAX_CHANGED, SqlStore, listed};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
-use crate::db::error::{self as db, DatabaseErrorKind};
+use crate::db::error::{self as db, DatabaseError, DatabaseErrorKind};
 use crate::db::pool::retry_deadlocks;
+use crate::db::transaction::Transaction;
 use crate::rows::{GrantHolder, MethodRow, UpstreamRow};
 use crate::store::{Entity, NewToken, Result, Store as _, StoreError};
 
@@ -20,12 +21,10 @@ fn permissions(holder: GrantHolder) -> (&'static str, &'static str, i64) {
 }
 
 /// Converts a duplicate key into [`StoreError::AlreadyExists`].
-fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
-    match error {
-        StoreError::Database(error) if error.kind == DatabaseErrorKind::Duplicate => {
-            entity.already_exists(name)
-        }
-        error => error,
+fn taken(error: DatabaseError, entity: Entity, name: &str) -> StoreError {
+    match error.kind {
+        DatabaseErrorKind::Duplicate => entity.already_exists(name),
+        _ => error.into(),
     }
 }
 
@@ -43,7 +42,7 @@ impl SqlStore {
             work.check_own_actions(row, needs).await?;
         }
         work.insert_method(row, needs).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Adds methods without required sections. Skips methods whose id exists. Uses several transactions if there are
@@ -85,7 +84,7 @@ impl SqlStore {
             work.check_own_actions(&current, needs).await?;
         }
         work.rewrite_method(&current, needs).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Deletes the rows of a method, and the actions that no other method shares. Returns the number of deleted rows.
@@ -125,7 +124,7 @@ impl SqlStore {
         self.check(Change::AddSection(ident)).await?;
         let mut work = self.begin(Purpose::Write).await?;
         work.add_section(ident, caption, mask.value().into()).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Sets the grant of a user or a role on a section.
@@ -137,7 +136,7 @@ impl SqlStore {
         let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
         work.run(&template, &[id_section.into(), id.into()]).await?;
         work.add_grant(holder, section, mask.value()).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Stores a token. Returns its id.
@@ -216,7 +215,7 @@ impl SqlStore {
             once: &[],
         })
         .await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials for it. Returns the number of
@@ -240,7 +239,7 @@ impl SqlStore {
         self.check(Change::SetSetting(name)).await?;
         let mut work = self.begin(Purpose::Write).await?;
         work.set_setting(name, value).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Adds missing settings.
@@ -252,7 +251,7 @@ impl SqlStore {
                 work.set_setting(name, value).await?;
             }
         }
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Sets a row of `callgate_meta`.
@@ -286,14 +285,14 @@ impl SqlStore {
                 work.rewrite_method(&overlay, None).await?;
             }
         }
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Inserts or updates a row.
     async fn put(&self, row: &Upsert<'_>) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         work.upsert(row).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     /// Deletes tokens. Returns their number.
@@ -312,11 +311,11 @@ impl SqlStore {
     }
 }
 
-impl StoreTransaction<'_> {
-    async fn role_id(&mut self, caption: &str) -> Result<i64> {
+impl Transaction<'_> {
+    async fn role_id(&mut self, caption: &str) -> db::Result<i64> {
         let select = "SELECT id FROM {users_types} WHERE caption = ?";
         if let Some(mut row) = self.row(select, &[caption.into()]).await? {
-            return Ok(row.int()?);
+            return row.int();
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
         // Databases differ in how `INSERT` returns the new id.
@@ -353,10 +352,10 @@ impl StoreTransaction<'_> {
         let id_section = self.section_id(section).await?;
         let template =
             format!("INSERT INTO {table} (id_section, {column}, value) VALUES (?, ?, ?)");
-        self.run(&template, &[id_section.into(), id.into(), value.into()]).await
+        Ok(self.run(&template, &[id_section.into(), id.into(), value.into()]).await?)
     }
 
-    pub(super) async fn lock_tokens(&mut self, list: &str, ids: &[Value<'_>]) -> Result<()> {
+    pub(super) async fn lock_tokens(&mut self, list: &str, ids: &[Value<'_>]) -> db::Result<()> {
         match self.dialect().lock_in_order("callgate_tokens", list) {
             Some(template) => self.run(&template, ids).await,
             None => Ok(()),
@@ -365,7 +364,7 @@ impl StoreTransaction<'_> {
 
     /// Deletes the rows of a table that match a condition. Returns their number, which is counted before, because not
     /// every database reports it.
-    async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
+    async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> db::Result<u64> {
         let count = format!("SELECT COUNT(*) FROM {rows}");
         let number = self.number(&count, values).await?;
         if number > 0 {
@@ -374,7 +373,7 @@ impl StoreTransaction<'_> {
         Ok(u64::try_from(number).unwrap_or_default())
     }
 
-    async fn set_setting(&mut self, name: &str, value: &str) -> Result<()> {
+    async fn set_setting(&mut self, name: &str, value: &str) -> db::Result<()> {
         self.upsert(&Upsert {
             table: "{settings}",
             keys: &[("name", name.into())],

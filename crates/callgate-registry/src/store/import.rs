@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::SqlStore;
 use super::methods::json;
-use super::{SqlStore, StoreTransaction};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
+use crate::db::error as db;
+use crate::db::transaction::Transaction;
 use crate::festi::poll_state::own_part;
 use crate::rows::{ImportRow, TypeRow};
 use crate::store::{Import, ImportAccess, ImportChange};
@@ -31,7 +33,7 @@ impl SqlStore {
                 work.write_changes(part).await?;
             }
         }
-        work.commit().await
+        Ok(work.commit().await?)
     }
 }
 
@@ -40,7 +42,7 @@ fn is_new(change: &ImportChange) -> bool {
     matches!(change, ImportChange::Write { row, .. } if row.id == 0)
 }
 
-impl StoreTransaction<'_> {
+impl Transaction<'_> {
     /// Writes one change, or several that add methods.
     async fn write_changes(&mut self, changes: &[ImportChange]) -> Result<()> {
         let (mut methods, mut notes) = (Vec::new(), Vec::new());
@@ -66,7 +68,7 @@ impl StoreTransaction<'_> {
         if !methods.is_empty() {
             self.insert_methods(&methods).await?;
         }
-        self.write_notes(&notes).await
+        Ok(self.write_notes(&notes).await?)
     }
 
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
@@ -98,7 +100,7 @@ impl StoreTransaction<'_> {
         table: &str,
         insert: &str,
         values: &[Value<'_>],
-    ) -> Result<()> {
+    ) -> db::Result<()> {
         let template = self.dialect().with_given_id(table, insert);
         self.run(&template, values).await
     }
@@ -115,7 +117,7 @@ impl StoreTransaction<'_> {
         self.remove_methods(|row| numbers.contains(&row.id)).await.map(drop)
     }
 
-    async fn write_type(&mut self, row: &TypeRow) -> Result<()> {
+    async fn write_type(&mut self, row: &TypeRow) -> db::Result<()> {
         let dialect = self.dialect();
         self.upsert(&Upsert {
             table: "callgate_types",
@@ -130,7 +132,7 @@ impl StoreTransaction<'_> {
     }
 
     /// Writes the values for the next import. If there are several for one method, writes the last.
-    async fn write_notes(&mut self, notes: &[&ImportRow]) -> Result<()> {
+    async fn write_notes(&mut self, notes: &[&ImportRow]) -> db::Result<()> {
         let last: BTreeMap<_, &ImportRow> =
             notes.iter().map(|note| ((&note.upstream, &note.rpc_method), *note)).collect();
         let notes: Vec<_> = last

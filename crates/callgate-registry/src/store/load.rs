@@ -1,9 +1,10 @@
 //! Administration: reads.
 
-use super::{SqlStore, StoreTransaction};
+use super::SqlStore;
 use crate::db::database::{FromRow, Purpose, Value};
 use crate::db::dialect::Dialect;
 use crate::db::error as db;
+use crate::db::transaction::Transaction;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
     TokenRow, UpstreamRow, UserRow,
@@ -202,14 +203,9 @@ impl SqlStore {
     }
 }
 
-impl StoreTransaction<'_> {
-    async fn read<T: FromRow>(&mut self, template: &str) -> Result<Vec<T>> {
-        let rows = self.rows(template, &[]).await?;
-        Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
-    }
-
+impl Transaction<'_> {
     pub(super) async fn all_methods(&mut self) -> Result<Vec<MethodRow>> {
-        self.read(&format!("{} ORDER BY id", methods(self.dialect()))).await
+        Ok(self.read(&format!("{} ORDER BY id", methods(self.dialect()))).await?)
     }
 
     /// Fails if rows were read without a snapshot and have changed meanwhile.

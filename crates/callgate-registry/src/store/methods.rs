@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use callgate::Mask;
 
-use super::StoreTransaction;
 use super::import::number;
 use super::load::methods;
 use crate::db::column::Kind;
 use crate::db::database::{FromRow as _, Value};
 use crate::db::dialect::{Dialect, Upsert, UpsertValue};
+use crate::db::error as db;
+use crate::db::transaction::Transaction;
 use crate::rows::{MethodRow, action_key};
 use crate::store::{Entity, Result, StoreError};
 
@@ -50,7 +51,7 @@ fn action_columns<'a>(plugin: &'a str, method: &'a str, section: i64) -> [(&'a s
     [("plugin", plugin.into()), ("method", method.into()), ("id_section", section.into())]
 }
 
-impl StoreTransaction<'_> {
+impl Transaction<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
         let template = "SELECT id FROM {sections} WHERE ident = ?";
         match self.row(template, &[ident.into()]).await? {
@@ -59,7 +60,7 @@ impl StoreTransaction<'_> {
         }
     }
 
-    pub(super) async fn has_method(&mut self, id: &str) -> Result<bool> {
+    pub(super) async fn has_method(&mut self, id: &str) -> db::Result<bool> {
         let template = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
         self.is_there(template, &[id.into()]).await
     }

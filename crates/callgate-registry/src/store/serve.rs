@@ -119,7 +119,7 @@ impl Store for SqlStore {
         for ident in idents {
             work.ensure_section(ident, ident, 6.into()).await?;
         }
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
@@ -213,7 +213,7 @@ impl Store for SqlStore {
         let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
         let mut work = self.begin(Purpose::Keys).await?;
         work.run(template, &[purpose.into(), id.into()]).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     async fn post_message(&self, session: &str, message: &str) -> Result<()> {
@@ -222,7 +222,7 @@ impl Store for SqlStore {
         let template = "INSERT INTO callgate_messages (number, session, message, posted_at)
                         VALUES (?, ?, ?, {now})";
         work.run(template, &[number.into(), session.into(), message.into()]).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 
     async fn delete_messages(&self, age: i64) -> Result<()> {
@@ -344,6 +344,6 @@ impl SqlStore {
         let mut work = self.begin(Purpose::Note).await?;
         work.lock_tokens(&list, &ids).await?;
         work.run(&template, &[&pairs[..], &pairs, &ids].concat()).await?;
-        work.commit().await
+        Ok(work.commit().await?)
     }
 }

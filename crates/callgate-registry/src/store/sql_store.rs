@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::StoreTransaction;
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::{Purpose, Row, Value};
 use crate::db::dialect::Dialect;
@@ -12,6 +11,7 @@ use crate::db::error::OpenError;
 use crate::db::migrate::{self, PendingMigration};
 use crate::db::pool::Pool;
 use crate::db::table_names::TableNames;
+use crate::db::transaction::Transaction;
 use crate::db::url::DatabaseUrl;
 use crate::festi::attached::Attached;
 use crate::store::Result;
@@ -23,7 +23,6 @@ pub(super) const MAX_CHANGED: usize = 500;
 #[derive(Debug, Clone)]
 pub struct SqlStore {
     pub(super) database: Arc<Pool>,
-    pub(super) tables: TableNames,
     /// Attached Festi database.
     pub(super) festi: Option<Arc<Attached>>,
 }
@@ -35,10 +34,10 @@ impl SqlStore {
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<Self, OpenError> {
-        let database = connect(url, options, OpenMode::Existing).await?;
+        let mut database = connect(url, options, OpenMode::Existing).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
-        let tables = migrate::tables_of(&database, &shown, tables).await?;
-        Ok(Self { database: Arc::new(database), tables, festi: None })
+        database.tables = migrate::tables_of(&database, &shown, tables).await?;
+        Ok(Self { database: Arc::new(database), festi: None })
     }
 
     /// Opens a registry. Creates or migrates it if necessary. Returns the names of the applied migrations.
@@ -47,8 +46,8 @@ impl SqlStore {
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<(Self, Vec<&'static str>), OpenError> {
-        let (database, tables, applied) = migrate::migrate(url, options, tables).await?;
-        Ok((Self { database: Arc::new(database), tables, festi: None }, applied))
+        let (database, applied) = migrate::migrate(url, options, tables).await?;
+        Ok((Self { database: Arc::new(database), festi: None }, applied))
     }
 
     /// Returns the migrations that [`Self::migrate`] would apply.
@@ -74,18 +73,27 @@ impl SqlStore {
         self.database.dialect()
     }
 
-    /// Expands a template.
-    pub(super) fn sql(&self, template: &str) -> String {
-        self.tables.expand(&self.dialect().expand(template))
-    }
-
     /// Runs one statement outside a transaction.
     pub(super) async fn rows(&self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        Ok(self.database.rows(&self.sql(template), values).await?)
+        Ok(self.database.rows(template, values).await?)
     }
 
-    pub(super) async fn begin(&self, purpose: Purpose) -> Result<StoreTransaction<'_>> {
-        Ok(StoreTransaction::new(self, self.database.begin(purpose).await?))
+    pub(super) async fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>> {
+        Ok(self.database.begin(purpose).await?)
+    }
+}
+
+impl Transaction<'_> {
+    /// Increments a counter and returns its new value. Other writers of the counter wait.
+    pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
+        let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
+        self.run(raise, &[counter.into()]).await?;
+        self.change_counter(counter).await
+    }
+
+    pub(super) async fn change_counter(&mut self, counter: &str) -> Result<i64> {
+        let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
+        Ok(self.number(sql, &[counter.into()]).await?)
     }
 }
 

@@ -17,11 +17,11 @@ use deadpool::managed::{Object, Pool, PoolConfig, PoolError, QueueMode, Timeouts
 use url::Url;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Database, Purpose, Row, Transaction, Value};
+use crate::db::database::{self, Database, Purpose, Row, TransactionEnd, Value};
 use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 use address::Address;
-use connection::{Connection, Connections};
+use connection::Connections;
 
 const BEGIN: &str = "BEGIN TRANSACTION";
 
@@ -38,7 +38,6 @@ const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
 pub(crate) struct SqlServer {
     pool: Pool<Connections>,
     shown: String,
-    options: DatabaseOptions,
 }
 
 impl fmt::Debug for SqlServer {
@@ -71,10 +70,10 @@ pub(crate) async fn connect(
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, error.to_string()))?;
-    let server = SqlServer { pool, shown, options: options.clone() };
+    let server = SqlServer { pool, shown };
     drop(server.connection().await?);
     if !mode.is_read_only() {
-        server.warn_if_readers_wait().await;
+        server.warn_if_readers_wait(options.statement_timeout).await;
     }
     Ok(Box::new(server))
 }
@@ -91,8 +90,10 @@ impl SqlServer {
         })
     }
 
-    async fn warn_if_readers_wait(&self) {
-        if self.rows(READERS_WAIT, &[]).await.is_ok_and(|rows| !rows.is_empty()) {
+    async fn warn_if_readers_wait(&self, limit: Duration) {
+        let Ok(mut connection) = self.connection().await else { return };
+        let rows = connection.rows(READERS_WAIT, &[], limit).await;
+        if rows.is_ok_and(|rows| !rows.is_empty()) {
             tracing::warn!(
                 database = self.shown,
                 "readers of this database wait for writers, so servers cannot read the registry during a \
@@ -109,78 +110,53 @@ impl Database for SqlServer {
         Dialect::SqlServer
     }
 
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        let mut connection = self.connection().await?;
-        connection.rows(sql, values, self.options.statement_timeout).await
+    async fn acquire(&self, limit: Duration) -> Result<Box<dyn database::Connection>> {
+        Ok(Box::new(PooledConnection { connection: self.connection().await?, limit }))
     }
 
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let limit = purpose.limit(&self.options);
+    async fn begin(
+        &self,
+        connection: &mut dyn database::Connection,
+        purpose: Purpose,
+    ) -> Result<TransactionEnd> {
         let begin = match (purpose, purpose.locked()) {
-            (Purpose::Read, _) => None,
-            (Purpose::Migrate, _) => Some(LOCK_MIGRATIONS.to_owned()),
-            (_, None) => Some(BEGIN.to_owned()),
+            (Purpose::Read, _) => {
+                let (commit, rollback) = (String::new(), Some(String::new()));
+                return Ok(TransactionEnd { commit, rollback });
+            }
+            (Purpose::Migrate, _) => LOCK_MIGRATIONS.to_owned(),
+            (_, None) => BEGIN.to_owned(),
             // Changes no value, but locks the counters in the order of the key.
-            (_, Some(counters)) => Some(format!(
+            (_, Some(counters)) => format!(
                 "{BEGIN}; UPDATE callgate_revisions SET value = value WHERE name IN ({counters})"
-            )),
+            ),
         };
-        let connection = self.connection().await?;
-        let mut open = Open { connection: Some(connection), is_begun: begin.is_some(), limit };
-        if let Some(begin) = begin {
-            open.connection()?.batch(&begin, limit).await?;
-        }
-        Ok(Box::new(open))
+        connection.script(&begin).await?;
+        Ok(TransactionEnd { commit: "COMMIT TRANSACTION".to_owned(), rollback: None })
     }
 }
 
-/// An open transaction.
-struct Open {
-    /// The connection; `None` after the end of the transaction.
-    connection: Option<Object<Connections>>,
-    /// Whether `BEGIN` has been sent.
-    is_begun: bool,
+/// A connection in use.
+struct PooledConnection {
+    connection: Object<Connections>,
     limit: Duration,
 }
 
-impl Open {
-    fn connection(&mut self) -> Result<&mut Connection> {
-        let ended = || DatabaseError::new(DatabaseErrorKind::Other, "the transaction has ended");
-        self.connection.as_deref_mut().ok_or_else(ended)
-    }
-}
-
 #[async_trait]
-impl Transaction for Open {
+impl database::Connection for PooledConnection {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        let limit = self.limit;
-        self.connection()?.rows(sql, values, limit).await
+        self.connection.rows(sql, values, self.limit).await
     }
 
     /// Runs the batches between lines with `GO` one by one, like `sqlcmd`.
     async fn script(&mut self, sql: &str) -> Result<()> {
-        let limit = self.limit;
         for batch in values::batches(sql) {
-            self.connection()?.batch(&batch, limit).await?;
+            self.connection.batch(&batch, self.limit).await?;
         }
         Ok(())
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<()> {
-        if self.is_begun {
-            let limit = self.limit;
-            self.connection()?.batch("COMMIT TRANSACTION", limit).await?;
-            self.is_begun = false;
-        }
-        Ok(())
-    }
-}
-
-/// Closes the connection, which rolls back the transaction.
-impl Drop for Open {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take().filter(|_| self.is_begun) {
-            drop(Object::take(connection));
-        }
+    fn close(self: Box<Self>) {
+        drop(Object::take(self.connection));
     }
 }

@@ -1,15 +1,17 @@
 //! Driver for MySQL and MariaDB.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::mysql::{MySqlConnectOptions, MySqlRow, MySqlSslMode};
 use sqlx::{ConnectOptions as _, Connection as _, MySql, Row as _};
 use url::Url;
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+use crate::db::database::{Cell, Connection, Database, Purpose, Row, TransactionEnd, Value};
 use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::{SqlxDriver, impl_sqlx_driver};
-use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
+use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, lock_counters};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// Supported query parameters of the URL.
@@ -18,6 +20,9 @@ const PARAMETERS: &[&str] =
 /// SQL mode of each connection. Values that do not fit are errors, and 0 is a valid id.
 const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
      NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
+
+/// Name of the lock for migrations.
+const MIGRATING: &str = "CONCAT('callgate ', MD5(DATABASE()))";
 
 /// Vendor of the server. Some settings have different names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,43 +97,47 @@ impl Database for MySqlServer {
         Dialect::MySql
     }
 
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.pooled.rows(sql, values).await
+    async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
+        self.pooled.acquire(limit).await
     }
 
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
+    async fn begin(
+        &self,
+        connection: &mut dyn Connection,
+        purpose: Purpose,
+    ) -> Result<TransactionEnd> {
         let options = &self.pooled.options;
-        let longer = self.vendor.time_limit(options, purpose);
-        let reset = format!("; {}", self.vendor.time_limit(options, Purpose::Write));
-        let writing = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-        let (begin, end) = match purpose {
-            Purpose::Read => {
-                let reading = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
-                               START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-                (format!("{longer}; {reading}"), reset)
-            }
-            Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
-                (writing.to_owned(), String::new())
-            }
-            Purpose::Migrate => (format!("{longer}; {writing}"), reset),
+        let (limit, reset) = match purpose {
+            Purpose::Read | Purpose::Migrate => (
+                format!("{}; ", self.vendor.time_limit(options, purpose)),
+                format!("; {}", self.vendor.time_limit(options, Purpose::Write)),
+            ),
+            _ => (String::new(), String::new()),
         };
-        // The connection is closed at the end of a migration, which releases the lock.
-        let frame = TransactionSql { begin, end, is_kept: purpose != Purpose::Migrate };
-        let mut transaction = self.pooled.begin(purpose, frame).await?;
+        let begin = match purpose {
+            Purpose::Read => {
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
+                 START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+            }
+            _ => "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
+        };
+        connection.script(&format!("{limit}{begin}{}", lock_counters(purpose))).await?;
         if purpose == Purpose::Migrate {
-            self.lock_tables(&mut transaction).await?;
+            self.lock_migrations(connection).await?;
+            let commit = format!("COMMIT; DO RELEASE_LOCK({MIGRATING}){reset}");
+            return Ok(TransactionEnd { commit, rollback: None });
         }
-        Ok(Box::new(transaction))
+        let (commit, rollback) = (format!("COMMIT{reset}"), Some(format!("ROLLBACK{reset}")));
+        Ok(TransactionEnd { commit, rollback })
     }
 }
 
 impl MySqlServer {
     /// Takes a named lock. Row locks would be released, because DDL statements commit.
-    async fn lock_tables(&self, transaction: &mut dyn Transaction) -> Result<()> {
-        let sql = "SELECT GET_LOCK(CONCAT('callgate ', MD5(DATABASE())), ?)";
-        let write_timeout =
-            i64::try_from(self.pooled.options.load_timeout.as_secs()).unwrap_or(i64::MAX);
-        let mut rows = transaction.rows(sql, &[write_timeout.into()]).await?;
+    async fn lock_migrations(&self, connection: &mut dyn Connection) -> Result<()> {
+        let seconds = self.pooled.options.load_timeout.as_secs();
+        let sql = format!("SELECT GET_LOCK({MIGRATING}, {seconds})");
+        let mut rows = connection.rows(&sql, &[]).await?;
         if rows.pop().map_or(Ok(0), |mut row| row.int())? == 1 {
             return Ok(());
         }

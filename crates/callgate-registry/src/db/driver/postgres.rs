@@ -1,5 +1,7 @@
 //! Driver for PostgreSQL.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
@@ -10,10 +12,12 @@ use url::Url;
 
 use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value, numbered};
+use crate::db::database::{
+    Cell, Connection, Database, Purpose, Row, TransactionEnd, Value, numbered,
+};
 use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::impl_sqlx_driver;
-use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, TransactionSql};
+use crate::db::driver::sqlx_pool::{self, IDLE_IN_TRANSACTION_TIMEOUT, ServerPool, lock_counters};
 use crate::db::error::{DatabaseError, OpenError, Result};
 
 /// Supported query parameters of the URL.
@@ -91,14 +95,19 @@ impl Database for PostgresServer {
         Dialect::Postgres
     }
 
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.pooled.rows(sql, values).await
+    async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
+        self.pooled.acquire(limit).await
     }
 
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let begin = beginning(purpose, &self.pooled.options);
-        let frame = TransactionSql { begin, end: String::new(), is_kept: true };
-        Ok(Box::new(self.pooled.begin(purpose, frame).await?))
+    async fn begin(
+        &self,
+        connection: &mut dyn Connection,
+        purpose: Purpose,
+    ) -> Result<TransactionEnd> {
+        let begin = beginning(purpose, &self.pooled.options) + &lock_counters(purpose);
+        connection.script(&begin).await?;
+        let (commit, rollback) = ("COMMIT".to_owned(), Some("ROLLBACK".to_owned()));
+        Ok(TransactionEnd { commit, rollback })
     }
 
     async fn changed(&self) {

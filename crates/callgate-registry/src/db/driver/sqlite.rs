@@ -13,9 +13,9 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnect
 use tokio::sync::{Mutex, watch};
 
 use crate::db::connect::{DatabaseOptions, OpenMode};
-use crate::db::database::{Cell, Database, Purpose, Row, Transaction, Value};
+use crate::db::database::{Cell, Connection, Database, Purpose, Row, TransactionEnd, Value};
 use crate::db::dialect::Dialect;
-use crate::db::driver::sqlx_driver::{SqlxDriver as _, impl_sqlx_driver};
+use crate::db::driver::sqlx_driver::{PooledConnection, impl_sqlx_driver};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// Interval between attempts to switch the journal mode.
@@ -71,11 +71,6 @@ pub(crate) async fn connect(
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
         // A file has no connection that could be lost, and the pool pings released connections anyway.
         .test_before_acquire(false)
-        // SQLite rolls back by itself in some cases, for example if the disk is full. A `ROLLBACK` then fails, and sqlx
-        // would count the transaction as open forever. Such a connection is closed.
-        .before_acquire(|connection, _| {
-            Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
-        })
         .connect_with(connect)
         .await
         .map_err(DatabaseError::from)?;
@@ -158,19 +153,23 @@ impl Database for SqliteFile {
         Dialect::Sqlite
     }
 
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        Sqlite::rows(&mut *self.pool.acquire().await?, sql, values).await
+    /// SQLite limits only the time that a statement waits for another writer.
+    async fn acquire(&self, _: Duration) -> Result<Box<dyn Connection>> {
+        Ok(Box::new(PooledConnection::new(self.pool.acquire().await?, Duration::MAX)))
     }
 
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let transaction = match purpose {
-            Purpose::Read => self.pool.begin().await?,
-            // A deferred transaction could not write after another writer has committed.
-            Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note | Purpose::Migrate => {
-                self.pool.begin_with("BEGIN IMMEDIATE").await?
-            }
-        };
-        Ok(Box::new(SqliteTransaction(transaction)))
+    async fn begin(
+        &self,
+        connection: &mut dyn Connection,
+        purpose: Purpose,
+    ) -> Result<TransactionEnd> {
+        // A deferred transaction could not write after another writer has committed.
+        let begin = if purpose == Purpose::Read { "BEGIN" } else { "BEGIN IMMEDIATE" };
+        connection.script(begin).await?;
+        // SQLite rolls back by itself in some cases, for example if the disk is full. `ROLLBACK` then fails, and the
+        // connection is closed.
+        let (commit, rollback) = ("COMMIT".to_owned(), Some("ROLLBACK".to_owned()));
+        Ok(TransactionEnd { commit, rollback })
     }
 
     /// Switches to a write-ahead log, so that readers and the writer do not block each other. The mode is stored in the
@@ -182,7 +181,8 @@ impl Database for SqliteFile {
     /// Moves writes from the log to the file, so that the file can be copied without the log.
     async fn settle(&self) -> Result<()> {
         // Does not wait for readers. Pages that they still use stay in the log.
-        self.rows("PRAGMA wal_checkpoint(PASSIVE)", &[]).await.map(drop)
+        sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.pool).await?;
+        Ok(())
     }
 
     /// Fails if the file was replaced, because changes of the new file would not be noticed.
@@ -195,23 +195,6 @@ impl Database for SqliteFile {
             self.path.display()
         );
         Err(DatabaseError::new(DatabaseErrorKind::Replaced, message))
-    }
-}
-
-struct SqliteTransaction(sqlx::Transaction<'static, Sqlite>);
-
-#[async_trait]
-impl Transaction for SqliteTransaction {
-    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        Sqlite::rows(&mut self.0, sql, values).await
-    }
-
-    async fn script(&mut self, sql: &str) -> Result<()> {
-        Sqlite::run(&mut self.0, sql).await
-    }
-
-    async fn commit(self: Box<Self>) -> Result<()> {
-        Ok(self.0.commit().await?)
     }
 }
 

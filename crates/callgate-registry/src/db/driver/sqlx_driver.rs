@@ -1,10 +1,13 @@
 //! Runs statements with the drivers of sqlx.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use sqlx::pool::PoolConnection;
 use sqlx::{ColumnIndex, TypeInfo as _, ValueRef as _};
 
-use crate::db::database::{Cell, Row, Value};
-use crate::db::error::Result;
+use crate::db::database::{Cell, Connection, Row, Value};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
 /// A database with a driver of sqlx, implemented by [`impl_sqlx_driver`].
 #[async_trait]
@@ -74,4 +77,71 @@ where
         cell(row, index, value.type_info().name())
     });
     Ok(Row::new(cells.collect::<Result<_>>()?))
+}
+
+/// A connection in use.
+pub(super) struct PooledConnection<D: SqlxDriver> {
+    connection: PoolConnection<D>,
+    limit: Duration,
+    /// Whether no reply is outstanding on the connection.
+    is_sound: bool,
+}
+
+impl<D: SqlxDriver> PooledConnection<D> {
+    /// Returns a connection whose statements fail if they take longer than `limit`.
+    pub(super) fn new(connection: PoolConnection<D>, limit: Duration) -> Self {
+        Self { connection, limit, is_sound: true }
+    }
+}
+
+#[async_trait]
+impl<D: SqlxDriver> Connection for PooledConnection<D> {
+    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        let statement = D::rows(&mut self.connection, sql, values);
+        limited(self.limit, &mut self.is_sound, statement).await
+    }
+
+    async fn script(&mut self, sql: &str) -> Result<()> {
+        let statement = D::run(&mut self.connection, sql);
+        limited(self.limit, &mut self.is_sound, statement).await
+    }
+
+    fn close(mut self: Box<Self>) {
+        self.is_sound = false;
+    }
+}
+
+/// Closes the connection if a reply is outstanding.
+impl<D: SqlxDriver> Drop for PooledConnection<D> {
+    fn drop(&mut self) {
+        if !self.is_sound {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+async fn limited<T>(
+    limit: Duration,
+    is_sound: &mut bool,
+    statement: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    // Stays `false` if the future is dropped before the reply arrives.
+    if !std::mem::replace(is_sound, false) {
+        return Err(unavailable("the connection was lost"));
+    }
+    let answered = tokio::time::timeout(limit, statement).await;
+    let done = answered.unwrap_or_else(|_| {
+        let message = format!("the database did not respond within {}", seconds(limit));
+        Err(unavailable(message))
+    });
+    *is_sound = !matches!(&done, Err(error) if error.kind == DatabaseErrorKind::Unavailable);
+    done
+}
+
+pub(super) fn unavailable(message: impl Into<String>) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Unavailable, message)
+}
+
+pub(super) fn seconds(limit: Duration) -> String {
+    format!("{} s", limit.as_secs_f64())
 }

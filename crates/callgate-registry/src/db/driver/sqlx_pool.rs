@@ -1,22 +1,20 @@
-//! Connection pool of the drivers for PostgreSQL and MySQL, with time limits and transactions.
+//! Connection pool of the drivers for PostgreSQL and MySQL, with time limits.
 //!
 //! The server enforces a time limit on each statement. If the connection is lost, there is no response at all, so the
 //! client gives up a little later and closes the connection.
 
-use std::future::Future;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sqlx::Connection as _;
-use sqlx::pool::{Pool, PoolConnection, PoolOptions};
+use sqlx::pool::{Pool, PoolOptions};
 use url::Url;
 
 use crate::db::connect::DatabaseOptions;
-use crate::db::database::{Purpose, Row, Transaction, Value};
-use crate::db::driver::sqlx_driver::SqlxDriver;
-use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
+use crate::db::database::{Connection, Purpose};
+use crate::db::driver::sqlx_driver::{PooledConnection, SqlxDriver, seconds, unavailable};
+use crate::db::error::{DatabaseError, Result, UrlError};
 
 /// Difference between the time limit of the server and that of the client.
 const GRACE: Duration = Duration::from_secs(1);
@@ -27,16 +25,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_millis(300);
 /// Idle timeout of transactions. It makes the database release the locks of a server that has disconnected.
 pub(crate) const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Statements that begin and end a transaction.
-#[derive(Debug)]
-pub(crate) struct TransactionSql {
-    pub(crate) begin: String,
-    /// Text that is appended to `COMMIT` or `ROLLBACK`.
-    pub(crate) end: String,
-    /// Whether the connection is returned to the pool afterwards.
-    pub(crate) is_kept: bool,
-}
 
 /// A connection pool.
 pub(crate) struct ServerPool<D: SqlxDriver> {
@@ -81,134 +69,24 @@ impl<D: SqlxDriver> ServerPool<D> {
         Self { pool, options: options.clone() }
     }
 
-    pub(crate) async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.acquire(self.options.statement_timeout).await?.rows(sql, values).await
-    }
-
-    /// Begins a transaction, and locks the counters that its purpose needs.
-    pub(crate) async fn begin(
-        &self,
-        purpose: Purpose,
-        frame: TransactionSql,
-    ) -> Result<ServerTransaction<D>> {
-        let TransactionSql { mut begin, end, is_kept } = frame;
-        if let Some(counters) = purpose.locked() {
-            begin.extend([
-                "; SELECT 1 FROM callgate_revisions WHERE name IN (",
-                counters,
-                ") ORDER BY name FOR UPDATE",
-            ]);
-        }
-        let mut held = self.acquire(purpose.limit(&self.options)).await?;
-        held.is_kept = is_kept;
-        let mut pending = ServerTransaction { held: Some(held), end };
-        pending.held()?.run(&begin).await?;
-        Ok(pending)
-    }
-
-    async fn acquire(&self, limit: Duration) -> Result<PooledConnection<D>> {
+    /// Returns a free connection. The client gives up a little later than the server.
+    pub(crate) async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
         match self.pool.acquire().await {
-            Ok(connection) => {
-                Ok(PooledConnection { connection, limit, is_sound: true, is_kept: true })
-            }
-            Err(sqlx::Error::PoolTimedOut) => Err(unavailable(format!(
-                "could not connect to the database within {}",
-                seconds(self.options.connect_timeout)
-            ))),
+            Ok(connection) => Ok(Box::new(PooledConnection::new(connection, limit + GRACE))),
+            Err(sqlx::Error::PoolTimedOut) => Err(not_connected(&self.options)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// A connection in use.
-struct PooledConnection<D: SqlxDriver> {
-    connection: PoolConnection<D>,
-    limit: Duration,
-    /// Whether no reply is outstanding on the connection.
-    is_sound: bool,
-    is_kept: bool,
-}
-
-impl<D: SqlxDriver> PooledConnection<D> {
-    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        let statement = D::rows(&mut self.connection, sql, values);
-        limited(self.limit, &mut self.is_sound, statement).await
-    }
-
-    async fn run(&mut self, sql: &str) -> Result<()> {
-        let statement = D::run(&mut self.connection, sql);
-        limited(self.limit, &mut self.is_sound, statement).await
-    }
-}
-
-/// Closes the connection if a reply is outstanding, or if the connection is not to be kept.
-impl<D: SqlxDriver> Drop for PooledConnection<D> {
-    fn drop(&mut self) {
-        if !self.is_sound || !self.is_kept {
-            self.connection.close_on_drop();
-        }
-    }
-}
-
-pub(crate) struct ServerTransaction<D: SqlxDriver> {
-    held: Option<PooledConnection<D>>,
-    end: String,
-}
-
-impl<D: SqlxDriver> ServerTransaction<D> {
-    fn held(&mut self) -> Result<&mut PooledConnection<D>> {
-        self.held.as_mut().ok_or_else(|| unavailable("the transaction is over".to_owned()))
-    }
-}
-
-#[async_trait]
-impl<D: SqlxDriver> Transaction for ServerTransaction<D> {
-    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.held()?.rows(sql, values).await
-    }
-
-    async fn script(&mut self, sql: &str) -> Result<()> {
-        self.held()?.run(sql).await
-    }
-
-    async fn commit(mut self: Box<Self>) -> Result<()> {
-        let commit = format!("COMMIT{}", self.end);
-        self.held()?.run(&commit).await?;
-        self.held = None;
-        Ok(())
-    }
-}
-
-impl<D: SqlxDriver> Drop for ServerTransaction<D> {
-    fn drop(&mut self) {
-        let Some(mut held) = self.held.take().filter(|held| held.is_sound && held.is_kept) else {
-            return;
-        };
-        let rollback = format!("ROLLBACK{}", self.end);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                // If this fails, closing the connection also rolls back.
-                if held.run(&rollback).await.is_err() {
-                    held.connection.close_on_drop();
-                }
-            });
-        }
-    }
-}
-
-/// Fails if the server does not respond within its own time limit plus a grace period.
-async fn limited<T>(
-    limit: Duration,
-    is_sound: &mut bool,
-    statement: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    *is_sound = false;
-    let answered = tokio::time::timeout(limit + GRACE, statement).await;
-    let done = answered.unwrap_or_else(|_| {
-        Err(unavailable(format!("the database did not respond within {}", seconds(limit + GRACE))))
-    });
-    *is_sound = !matches!(&done, Err(error) if error.kind == DatabaseErrorKind::Unavailable);
-    done
+/// Returns the statement that locks the counters of a purpose.
+pub(crate) fn lock_counters(purpose: Purpose) -> String {
+    let lock = |counters| {
+        format!(
+            "; SELECT 1 FROM callgate_revisions WHERE name IN ({counters}) ORDER BY name FOR UPDATE"
+        )
+    };
+    purpose.locked().map(lock).unwrap_or_default()
 }
 
 /// Opens the first connection, so that errors are reported immediately.
@@ -218,10 +96,12 @@ pub(crate) async fn first<D: SqlxDriver>(
 ) -> Result<D::Connection> {
     let connecting = async { Ok(sqlx::ConnectOptions::connect(connect).await?) };
     let connected = tokio::time::timeout(options.connect_timeout, connecting).await;
-    connected.unwrap_or_else(|_| {
-        let limit = seconds(options.connect_timeout);
-        Err(unavailable(format!("could not connect to the database within {limit}")))
-    })
+    connected.unwrap_or_else(|_| Err(not_connected(options)))
+}
+
+fn not_connected(options: &DatabaseOptions) -> DatabaseError {
+    let limit = seconds(options.connect_timeout);
+    unavailable(format!("could not connect to the database within {limit}"))
 }
 
 /// Returns `true` if the server is on another machine and the URL does not specify how to verify it.
@@ -239,14 +119,6 @@ pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError
     let Some((name, _)) = unknown else { return Ok(()) };
     let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     Err(UrlError::Parameter { name: name.into_owned(), expected: format!("one of {known}") })
-}
-
-fn unavailable(message: String) -> DatabaseError {
-    DatabaseError::new(DatabaseErrorKind::Unavailable, message)
-}
-
-fn seconds(limit: Duration) -> String {
-    format!("{} s", limit.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -6,9 +6,11 @@ use super::CopyError;
 use crate::db::column::Kind;
 use crate::db::database::{Cell, Purpose, Value};
 use crate::db::dialect::{Dialect, placeholder};
+use crate::db::error::Result;
 use crate::db::schema::{self, Table};
 use crate::db::table_names::TableNames;
-use crate::store::{Result, SqlStore, StoreTransaction};
+use crate::db::transaction::Transaction;
+use crate::store::SqlStore;
 
 /// Maximum number of values in a statement. SQL Server accepts 2,100.
 const MAX_VALUES: usize = 2_000;
@@ -36,7 +38,7 @@ struct TableContent {
 impl Content {
     /// Reads a consistent state of a registry.
     pub(super) async fn read(store: &SqlStore) -> Result<Self> {
-        let mut moment = store.begin(Purpose::Read).await?;
+        let mut moment = store.database.begin(Purpose::Read).await?;
         let mut all = Vec::new();
         for table in tables() {
             let rows = read(&mut moment, table).await?;
@@ -78,11 +80,11 @@ impl Content {
     /// Writes all rows and advances the id sequences.
     pub(super) async fn write(
         &self,
-        work: &mut StoreTransaction<'_>,
+        work: &mut Transaction<'_>,
         tell: &mut (dyn FnMut(&str) + Send),
     ) -> Result<()> {
         for TableContent { table, rows, last_given } in &self.0 {
-            tell(&work.store.tables.expand(table.name));
+            tell(&work.pool.tables.expand(table.name));
             write(work, table, rows).await?;
             if let Some(last) = last_given {
                 advance_sequence(work, table, *last).await?;
@@ -96,7 +98,7 @@ impl Content {
 }
 
 /// Returns the checksums of all tables.
-pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<TableChecksum>> {
+pub(super) async fn checksums(work: &mut Transaction<'_>) -> Result<Vec<TableChecksum>> {
     let mut sums = Vec::new();
     for table in tables() {
         sums.push(TableChecksum::of(table, &read(work, table).await?));
@@ -105,7 +107,7 @@ pub(super) async fn checksums(work: &mut StoreTransaction<'_>) -> Result<Vec<Tab
 }
 
 /// Reads a table and converts its values to the canonical form.
-async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
+async fn read(work: &mut Transaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     let columns = table.stored_columns();
     // In SQLite, values are read unchanged. In other databases, times are converted to Unix time.
     let is_sqlite = work.dialect() == Dialect::Sqlite;
@@ -124,7 +126,7 @@ async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<
     Ok(rows.collect())
 }
 
-async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
+async fn write(work: &mut Transaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
     let columns = table.stored_columns();
     let names = columns.iter().map(|(name, _)| format!("{{name {name}}}"));
     let names = names.collect::<Vec<_>>().join(", ");
@@ -150,7 +152,7 @@ async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>
 
 /// Advances an id sequence beyond the ids of the source, because tokens and grants of deleted users may still refer to
 /// them. Inserts and deletes a row, which works in every database.
-async fn advance_sequence(work: &mut StoreTransaction<'_>, table: &Table, last: i64) -> Result<()> {
+async fn advance_sequence(work: &mut Transaction<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
     let highest = work.number(&highest, &[]).await?;
     if last <= highest {

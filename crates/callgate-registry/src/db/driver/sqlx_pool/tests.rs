@@ -6,6 +6,7 @@ use callgate_test_support::{DatabaseServer, Engine};
 
 use super::*;
 use crate::db::connect::{OpenMode, connect};
+use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::Pool;
 use crate::db::url::DatabaseUrl;
 
