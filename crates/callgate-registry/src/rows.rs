@@ -3,7 +3,7 @@
 use callgate::Secret;
 use callgate::model::DefinitionError;
 
-use crate::db::column::{Kind, Width};
+use crate::db::column::Kind;
 use crate::db::database::{Cell, FromRow, Row};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
@@ -51,24 +51,24 @@ macro_rules! method_columns {
 }
 
 method_columns! {
-    title: Kind::Text(Width::Paragraph),
-    description: Kind::Text(Width::Free),
-    safety: Kind::Text(Width::Paragraph),
+    title: Kind::Text,
+    description: Kind::Text,
+    safety: Kind::Text,
     annotations: Kind::Json,
     exposed: Kind::Flag,
-    tool_name: Kind::Text(Width::Name),
-    remote_name: Kind::Text(Width::Name),
+    tool_name: Kind::Text,
+    remote_name: Kind::Text,
     params: Kind::Json,
     params_types: Kind::Json,
     defaults: Kind::Json,
-    return_type: Kind::Text(Width::Paragraph),
+    return_type: Kind::Text,
     input_schema: Kind::Schema,
     output_schema: Kind::Schema,
     params_by: Kind::ParamsBy,
-    plugin: Kind::Text(Width::Name),
-    method: Kind::Text(Width::Name),
-    sections: Kind::Text(Width::Paragraph),
-    upstream: Kind::Text(Width::Name),
+    plugin: Kind::Text,
+    method: Kind::Text,
+    sections: Kind::Text,
+    upstream: Kind::Text,
 }
 
 /// A column of `rpc_methods`, and the corresponding field of [`MethodRow`].

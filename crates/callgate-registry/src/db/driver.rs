@@ -6,8 +6,7 @@
 //! - a variant of `Dialect` and its SQL (`dialect.rs`)
 //! - the scheme of its URLs (`url.rs`)
 //! - arms in `driver` and `not_built` (`connect.rs`)
-//! - its element in each `PerDialect` array (`schema.rs`), and its triggers (`schema/triggers.rs`)
-//! - the limits of its columns (`column.rs`)
+//! - its element in each `PerDialect` array (`column.rs`, `schema.rs`), and its triggers (`schema/triggers.rs`)
 //! - a feature in `Cargo.toml`, and a line in `tests/registry/contract.rs`
 //!
 //! The compiler reports each other `match` over `Dialect`, such as those in `festi/`. It does not report comparisons such

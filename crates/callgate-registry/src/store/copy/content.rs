@@ -62,8 +62,8 @@ impl Content {
         for TableContent { table, rows, .. } in &self.0 {
             let columns = table.stored_columns();
             for row in rows {
-                for ((column, kind), cell) in columns.iter().zip(row) {
-                    if let Some(why) = kind.mismatch(cell, target) {
+                for ((column, ty), cell) in columns.iter().zip(row) {
+                    if let Some(why) = ty.mismatch(cell, target) {
                         let (table, row) = (names.expand(table.name), row_shown(table, row));
                         return Err(CopyError::Incompatible { table, row, column, why });
                     }
@@ -111,8 +111,8 @@ async fn read(work: &mut Transaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>
     let columns = table.stored_columns();
     // In SQLite, values are read unchanged. In other databases, times are converted to Unix time.
     let is_sqlite = work.dialect() == Dialect::Sqlite;
-    let selected = columns.iter().map(|(name, kind)| {
-        let mark = if *kind == Kind::Time && !is_sqlite { "seconds" } else { "name" };
+    let selected = columns.iter().map(|(name, ty)| {
+        let mark = if ty.kind == Kind::Time && !is_sqlite { "seconds" } else { "name" };
         format!("{{{mark} {name}}}")
     });
     let selected = selected.collect::<Vec<_>>().join(", ");
@@ -122,7 +122,7 @@ async fn read(work: &mut Transaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>
     let template = format!("SELECT {selected} FROM {}{condition}", table.name);
     let rows = work.rows(&template, &[]).await?.into_iter();
     let rows =
-        rows.map(|mut row| columns.iter().map(|(_, kind)| kind.canonical(row.cell())).collect());
+        rows.map(|mut row| columns.iter().map(|(_, ty)| ty.kind.canonical(row.cell())).collect());
     Ok(rows.collect())
 }
 
@@ -134,7 +134,7 @@ async fn write(work: &mut Transaction<'_>, table: &Table, rows: &[Vec<Cell>]) ->
         let mut values = Vec::new();
         let mut written = Vec::new();
         for row in rows {
-            let row = columns.iter().zip(row).map(|((_, kind), cell)| kind.value(cell));
+            let row = columns.iter().zip(row).map(|((_, ty), cell)| ty.kind.value(cell));
             let row: Vec<Value<'_>> = row.collect();
             let places = row.iter().map(placeholder).collect::<Vec<_>>().join(", ");
             written.push(format!("({places})"));
@@ -158,7 +158,7 @@ async fn advance_sequence(work: &mut Transaction<'_>, table: &Table, last: i64) 
     if last <= highest {
         return Ok(());
     }
-    let others = table.stored_columns().into_iter().skip(1).map(|(_, kind)| unique_value(kind));
+    let others = table.stored_columns().into_iter().skip(1).map(|(_, ty)| unique_value(ty.kind));
     let row = std::iter::once(Cell::Int(last)).chain(others).collect();
     write(work, table, &[row]).await?;
     work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
@@ -169,8 +169,8 @@ fn unique_value(kind: Kind) -> Cell {
     match kind {
         Kind::Int => Cell::Int(i64::MIN),
         Kind::Small | Kind::Flag | Kind::Time => Cell::Int(0),
-        Kind::Json | Kind::Schema | Kind::ParamsBy => Cell::Null,
-        Kind::Text(_) => Cell::Text("-".repeat(64)),
+        Kind::Json | Kind::Schema | Kind::ParamsBy | Kind::Generated => Cell::Null,
+        Kind::Text | Kind::Digest => Cell::Text("-".repeat(64)),
     }
 }
 
