@@ -66,6 +66,11 @@ impl DatabaseError {
         matches!(self.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Deadlock)
     }
 
+    /// Returns `true` if the operation was rolled back to end a deadlock. It can be repeated.
+    pub(crate) fn is_deadlock(&self) -> bool {
+        self.kind == DatabaseErrorKind::Deadlock
+    }
+
     /// Returns a remedy, unless the message already suggests one.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.kind {
@@ -94,18 +99,6 @@ impl DatabaseError {
             }
             DatabaseErrorKind::Duplicate | DatabaseErrorKind::Other => return None,
         })
-    }
-}
-
-/// An error that may mean that a deadlock was ended.
-pub(crate) trait Retry {
-    /// Returns `true` if the operation was rolled back to end a deadlock. It can be repeated.
-    fn is_deadlock(&self) -> bool;
-}
-
-impl Retry for DatabaseError {
-    fn is_deadlock(&self) -> bool {
-        self.kind == DatabaseErrorKind::Deadlock
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Database, Purpose, Row, Value};
 use crate::db::dialect::Dialect;
-use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, Retry};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 use crate::db::table_names::TableNames;
 use crate::db::transaction::Transaction;
 
@@ -98,11 +98,11 @@ impl Pool {
 }
 
 /// Repeats an operation that was rolled back to end a deadlock.
-pub(crate) async fn retry_deadlocks<T, E: Retry, F>(attempt: impl Fn() -> F) -> Result<T, E>
+pub(crate) async fn retry_deadlocks<T, F>(attempt: impl Fn() -> F) -> Result<T>
 where
-    F: Future<Output = Result<T, E>>,
+    F: Future<Output = Result<T>>,
 {
-    retry(MAX_TRIES, E::is_deadlock, attempt).await
+    retry(MAX_TRIES, DatabaseError::is_deadlock, attempt).await
 }
 
 /// Repeats an operation while its error is temporary, up to a total number of attempts.

@@ -4,9 +4,8 @@
 //! sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by polling
 //! ([`super::poller`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
@@ -36,7 +35,7 @@ pub const ATTACHED: &str = "attached";
 /// A Festi database that is attached to a registry.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    pub(super) site: Arc<Poller>,
+    pub(crate) site: Arc<Poller>,
     pub(super) options: AttachOptions,
     /// Polling task. The first read of the change counters starts it.
     polling: OnceLock<AbortHandle>,
@@ -69,11 +68,6 @@ impl Attached {
         watch.set_layout(layout);
         let site = Arc::new(Poller::new(festi, watch));
         Ok(Self { site, options, polling: OnceLock::new() })
-    }
-
-    /// Polls all tables now.
-    pub(crate) async fn poll(&self) -> Result<()> {
-        self.site.poll(&Table::ALL).await
     }
 
     /// Returns the ids in the overlay that do not exist in the database.
@@ -167,18 +161,6 @@ impl Attached {
         });
         Ok(rows.collect())
     }
-
-    pub(crate) async fn changed(&self) {
-        self.site.watch.changed().await;
-    }
-
-    pub(crate) fn statements(&self) -> u64 {
-        self.site.festi.statements()
-    }
-
-    pub(crate) fn age(&self) -> Duration {
-        self.site.watch.age()
-    }
 }
 
 /// Lookups for operations that change the registry.
@@ -195,22 +177,14 @@ impl Attached {
         Ok(row.map(|row| merge::base(row, file, &self.options)))
     }
 
-    pub(crate) async fn has_section(&self, ident: &str) -> Result<bool> {
-        let mut idents = vec![ident.to_owned()];
-        self.retain_known_sections(&mut idents).await?;
-        Ok(!idents.is_empty())
+    pub(crate) async fn section_idents(&self) -> Result<HashSet<String>> {
+        let sections = self.site.rows(&[Table::Sections]).await?.sections;
+        Ok(sections.into_iter().map(|row| row.ident).collect())
     }
 
     pub(crate) async fn has_setting(&self, name: &str) -> Result<bool> {
         let settings = self.site.rows(&[Table::Settings]).await?.settings;
         Ok(settings.iter().any(|row| row.name == name))
-    }
-
-    /// Retains only sections of Festi.
-    pub(crate) async fn retain_known_sections(&self, idents: &mut Vec<String>) -> Result<()> {
-        let sections = self.site.rows(&[Table::Sections]).await?.sections;
-        idents.retain(|ident| sections.iter().any(|row| row.ident == *ident));
-        Ok(())
     }
 
     /// Returns overlays that set the tool names of Festi's methods.

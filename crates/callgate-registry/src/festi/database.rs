@@ -171,19 +171,25 @@ impl Festi {
         let mut tokens = Vec::new();
         for table in tables {
             match table {
-                Table::Methods => rows.methods = reading.read(*table, read::method).await?,
-                Table::Sections => rows.sections = reading.read(*table, read::section).await?,
-                Table::Actions => rows.actions = reading.read(*table, read::action).await?,
-                Table::Roles => rows.roles = reading.read(*table, read::role).await?,
-                Table::Users => rows.users = reading.read(*table, read::user).await?,
+                Table::Methods => {
+                    rows.methods = reading.rows(*table).await?.map(read::method).collect()
+                }
+                Table::Sections => rows.sections = reading.keyed(*table, read::section).await?,
+                Table::Actions => {
+                    rows.actions = reading.rows(*table).await?.map(read::action).collect()
+                }
+                Table::Roles => rows.roles = reading.rows(*table).await?.map(read::role).collect(),
+                Table::Users => rows.users = reading.keyed(*table, read::user).await?,
                 Table::Tokens => tokens = reading.tokens().await?,
                 Table::RoleGrants => {
-                    rows.role_grants = reading.read(*table, read::grant("id_user_type")).await?;
+                    rows.role_grants = reading.keyed(*table, read::grant("id_user_type")).await?;
                 }
                 Table::UserGrants => {
-                    rows.user_grants = reading.read(*table, read::grant("id_user")).await?;
+                    rows.user_grants = reading.keyed(*table, read::grant("id_user")).await?;
                 }
-                Table::Settings => rows.settings = reading.read(*table, read::setting).await?,
+                Table::Settings => {
+                    rows.settings = reading.rows(*table).await?.map(read::setting).collect()
+                }
             }
         }
         Ok(Read { rows, tokens, layout, fingerprints })

@@ -58,7 +58,7 @@ pub(crate) fn own_part(combined: i64) -> i64 {
 }
 
 #[derive(Debug)]
-pub(super) struct PollState {
+pub(crate) struct PollState {
     every: PollIntervals,
     begun: Instant,
     seen: Mutex<LastPoll>,
@@ -139,12 +139,12 @@ impl PollState {
 
     /// Returns how long the poll of permissions and tokens is overdue: the time since the last successful poll
     /// started, minus the poll interval. Returns zero if the poll is not due yet.
-    pub(super) fn age(&self) -> Duration {
+    pub(crate) fn age(&self) -> Duration {
         let last = self.seen().access_polled_at.unwrap_or(self.begun);
         last.elapsed().saturating_sub(self.every.access)
     }
 
-    pub(super) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 

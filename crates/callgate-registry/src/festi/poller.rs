@@ -25,9 +25,9 @@ const POLL_TIMEOUT: Duration = Duration::from_mins(1);
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
-pub(super) struct Poller {
-    pub(super) festi: Festi,
-    pub(super) watch: PollState,
+pub(crate) struct Poller {
+    pub(crate) festi: Festi,
+    pub(crate) watch: PollState,
     /// Lock that is held during a poll, so that polls do not overlap.
     polling: Mutex<()>,
 }
@@ -53,7 +53,7 @@ impl Poller {
         }
     }
 
-    pub(super) async fn poll(&self, due: &[Table]) -> Result<()> {
+    pub(crate) async fn poll(&self, due: &[Table]) -> Result<()> {
         let _one = self.polling.lock().await;
         let began = Instant::now();
         // The layout is read at the same interval as methods.

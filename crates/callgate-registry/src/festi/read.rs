@@ -22,15 +22,15 @@ pub(super) struct Reading<'t, 'p> {
 }
 
 impl Reading<'_, '_> {
-    /// Reads a table and converts its rows.
-    pub(super) async fn read<T>(
+    /// Reads a table whose rows have ids of users, roles or sections.
+    pub(super) async fn keyed<T>(
         &mut self,
         table: Table,
         read: impl Fn(&Keys, Row) -> Result<T>,
     ) -> Result<Vec<T>> {
         let name = self.layout.found(table).map(|found| found.name.clone());
         let keys = Keys { table: name.unwrap_or_default() };
-        self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
+        self.rows(table).await?.map(|row| read(&keys, row)).collect()
     }
 
     /// Reads user ids and digests of tokens.
@@ -38,7 +38,7 @@ impl Reading<'_, '_> {
         if !self.layout.has_tokens() {
             return Ok(Vec::new());
         }
-        let tokens = self.read(Table::Tokens, |keys, mut row| {
+        let tokens = self.keyed(Table::Tokens, |keys, mut row| {
             let id = keys.needed(&mut row, "id")?;
             // In columns of fixed length, values are padded with spaces.
             let token = row.text();
@@ -49,14 +49,16 @@ impl Reading<'_, '_> {
     }
 
     /// Returns the rows of a table, or no rows if the table is missing.
-    async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
-        let Some(found) = self.layout.found(table) else { return Ok(Vec::new()) };
-        let Some(sql) = select(table, found, self.dialect) else { return Ok(Vec::new()) };
+    pub(super) async fn rows(&mut self, table: Table) -> Result<std::vec::IntoIter<Row>> {
+        let Some(found) = self.layout.found(table) else { return Ok(Vec::new().into_iter()) };
+        let Some(sql) = select(table, found, self.dialect) else {
+            return Ok(Vec::new().into_iter());
+        };
         let rows = self.moment.rows(&sql, &[]).await?;
         if rows.len() > MAX_ROWS {
             return Err(FestiError::TooManyRows { table: found.name.clone(), max: MAX_ROWS });
         }
-        Ok(rows)
+        Ok(rows.into_iter())
     }
 }
 
@@ -131,15 +133,13 @@ pub(super) fn section(keys: &Keys, mut row: Row) -> Result<SectionRow> {
     Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
-pub(super) fn action(_: &Keys, mut row: Row) -> Result<ActionRow> {
+pub(super) fn action(mut row: Row) -> ActionRow {
     let id_section = number(&mut row);
-    Ok(ActionRow { id_section, plugin: row.text(), method: row.text(), mask: row.text() })
+    ActionRow { id_section, plugin: row.text(), method: row.text(), mask: row.text() }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
-pub(super) fn role(_: &Keys, mut row: Row) -> Result<RoleRow> {
-    Ok(RoleRow { id: number(&mut row), caption: row.text() })
+pub(super) fn role(mut row: Row) -> RoleRow {
+    RoleRow { id: number(&mut row), caption: row.text() }
 }
 
 pub(super) fn user(keys: &Keys, mut row: Row) -> Result<UserRow> {
@@ -157,16 +157,14 @@ pub(super) fn grant(column: &'static str) -> impl Fn(&Keys, Row) -> Result<Grant
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
-pub(super) fn setting(_: &Keys, mut row: Row) -> Result<SettingRow> {
-    Ok(SettingRow { name: row.text(), value: row.text() })
+pub(super) fn setting(mut row: Row) -> SettingRow {
+    SettingRow { name: row.text(), value: row.text() }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "same signature as the others")]
-pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
+pub(super) fn method(mut row: Row) -> MethodRow {
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
     let read = MethodRow::from_cells(0, row.into_cells());
-    Ok(MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read })
+    MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read }
 }
 
 /// Returns an id for a method whose key is not a number. It is derived from `rpc_method`.
@@ -207,7 +205,6 @@ mod tests {
     }
 
     fn method_number(key: Option<&str>, id: &str) -> i64 {
-        let keys = Keys { table: String::new() };
-        method(&keys, row(&[key, Some(id)])).unwrap().id
+        method(row(&[key, Some(id)])).id
     }
 }

@@ -12,7 +12,7 @@ use callgate::Callgate;
 use callgate::access::Section;
 use callgate::gateway::OpenMethods;
 use callgate::mcp::Sessions;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::auth::authenticator::{TokenAuthenticator, TokenOptions};
 use crate::auth::signing_keys::session_keys;
@@ -180,12 +180,11 @@ impl Registry {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
-        let tasks = vec![
-            tokio::spawn(follower.run()),
-            tokio::spawn(look_ups.run()),
-            tokio::spawn(maintenance.run()),
-            tokio::spawn(lease.clone().run()),
-        ];
+        let mut tasks = JoinSet::new();
+        tasks.spawn(follower.run());
+        tasks.spawn(look_ups.run());
+        tasks.spawn(maintenance.run());
+        tasks.spawn(lease.clone().run());
         Ok(Following { tasks, store, authenticator, lease })
     }
 
@@ -200,7 +199,7 @@ impl Registry {
 #[derive(Debug)]
 #[must_use = "the registry is followed only until this is dropped"]
 pub struct Following {
-    tasks: Vec<JoinHandle<()>>,
+    tasks: JoinSet<()>,
     store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
     lease: Lease,
@@ -208,18 +207,12 @@ pub struct Following {
 
 impl Following {
     /// Stops following the registry, records pending token uses, and ends the lease.
-    pub async fn end(self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+    pub async fn end(mut self) {
+        self.tasks.abort_all();
         if !self.authenticator.tracker().is_unavailable() {
             flush_uses(&*self.store, &self.authenticator).await;
             self.lease.end().await;
         }
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -6,7 +6,7 @@ mod tests;
 use callgate::Mask;
 
 use super::SqlStore;
-use super::error::{AttachError, Entity, Result, StoreError};
+use super::error::{AttachError, Result, StoreError};
 use crate::db::connect::DatabaseOptions;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
@@ -14,19 +14,7 @@ use crate::festi::attached::{ATTACHED, Attached};
 use crate::festi::layout::Table;
 use crate::festi::merge::{self, AttachOptions};
 use crate::festi::poll_state::PollIntervals;
-use crate::rows::{GrantHolder, MethodRow};
-
-/// A change that may concern Festi's rows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Change<'a> {
-    AddMethod(&'a str),
-    /// Removes a method that has no row in the registry.
-    RemoveMethod(&'a str),
-    AddUser,
-    AddSection(&'a str),
-    Grant(GrantHolder, &'a str, Mask),
-    SetSetting(&'a str),
-}
+use crate::rows::MethodRow;
 
 impl SqlStore {
     /// Attaches a Festi database, which is never written. The registry must have no users, because their tokens and
@@ -51,7 +39,7 @@ impl SqlStore {
     /// Polls all tables of the attached database now.
     pub async fn poll_attached(&self) -> Result<()> {
         match &self.festi {
-            Some(festi) => Ok(festi.poll().await?),
+            Some(festi) => Ok(festi.site.poll(&Table::ALL).await?),
             None => Ok(()),
         }
     }
@@ -61,42 +49,6 @@ impl SqlStore {
         match &self.festi {
             Some(festi) => Ok(festi.unused_overlays().await?),
             None => Ok(Vec::new()),
-        }
-    }
-
-    /// Fails if the change concerns rows of the attached database.
-    pub(super) async fn check(&self, change: Change<'_>) -> Result<()> {
-        let Some(festi) = &self.festi else { return Ok(()) };
-        match change {
-            Change::AddMethod(id) if festi.method(id).await?.is_some() => {
-                Err(Entity::Method.already_exists(id))
-            }
-            Change::RemoveMethod(id) if festi.method(id).await?.is_some() => {
-                let instead = format!("`callgate method set {id} --hidden` hides it here");
-                Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead))
-            }
-            Change::AddUser => {
-                Err(read_only(festi, "users are", Table::Users, "add the user there"))
-            }
-            Change::AddSection(ident) if festi.has_section(ident).await? => {
-                Err(Entity::Section.already_exists(ident))
-            }
-            Change::Grant(holder, section, mask) if festi.has_section(section).await? => {
-                let (table, column, id) = match holder {
-                    GrantHolder::User(id) => (Table::UserGrants, "id_user", id),
-                    GrantHolder::Role(id) => (Table::RoleGrants, "id_user_type", id),
-                };
-                let instead = format!(
-                    "insert or update the row there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
-                    mask.value()
-                );
-                Err(read_only(festi, format!("grants on `{section}` are"), table, &instead))
-            }
-            Change::SetSetting(name) if festi.has_setting(name).await? => {
-                let instead = format!("update the `value` of `{name}` there");
-                Err(read_only(festi, format!("setting `{name}` is"), Table::Settings, &instead))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -123,7 +75,13 @@ impl SqlStore {
     }
 }
 
-fn read_only(festi: &Attached, what: impl Into<String>, table: Table, remedy: &str) -> StoreError {
+/// Returns the error for a change of a row in the attached database.
+pub(super) fn read_only(
+    festi: &Attached,
+    what: impl Into<String>,
+    table: Table,
+    remedy: &str,
+) -> StoreError {
     let table = festi.table_name(table);
     let remedy = remedy.replace("{table}", &table);
     StoreError::FestiReadOnly { what: what.into(), table, remedy }

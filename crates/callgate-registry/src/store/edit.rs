@@ -2,13 +2,14 @@
 
 use callgate::{Mask, Secret};
 
-use super::attach::Change;
+use super::attach::read_only;
 use super::{MAX_CHANGED, SqlStore, listed};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
 use crate::db::error::{self as db, DatabaseError, DatabaseErrorKind};
 use crate::db::pool::retry_deadlocks;
 use crate::db::transaction::Transaction;
+use crate::festi::layout::Table;
 use crate::rows::{GrantHolder, MethodRow, UpstreamRow};
 use crate::store::{Entity, NewToken, Result, Store as _, StoreError};
 
@@ -32,9 +33,13 @@ impl SqlStore {
     /// Adds a method with its required sections. Fails if a method with the same plugin and function has different
     /// actions.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
-        self.check(Change::AddMethod(&row.rpc_method)).await?;
+        if let Some(festi) = &self.festi
+            && festi.method(&row.rpc_method).await?.is_some()
+        {
+            return Err(Entity::Method.already_exists(&row.rpc_method));
+        }
         self.ensure_needed(needs).await?;
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         if work.has_method(&row.rpc_method).await? {
             return Err(Entity::Method.already_exists(&row.rpc_method));
         }
@@ -49,7 +54,7 @@ impl SqlStore {
     /// many.
     pub async fn add_missing_methods(&self, rows: &[MethodRow]) -> Result<()> {
         for part in rows.chunks(MAX_CHANGED) {
-            let mut work = self.begin(Purpose::Write).await?;
+            let mut work = self.database.begin(Purpose::Write).await?;
             for row in part {
                 if !work.has_method(&row.rpc_method).await? {
                     work.insert_method(row, &[]).await?;
@@ -73,7 +78,7 @@ impl SqlStore {
             return self.write_overlay(overlay).await;
         }
         self.ensure_needed(needs.unwrap_or_default()).await?;
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let mut current = work.method_by_number(row).await?;
         for column in MethodRow::COLUMNS {
             if column.get(row) != column.get(before) {
@@ -90,10 +95,14 @@ impl SqlStore {
     /// Deletes the rows of a method, and the actions that no other method shares. Returns the number of deleted rows.
     /// For a method of an attached database, deletes only the overlay.
     pub async fn remove_method(&self, id: &str) -> Result<u64> {
-        if self.festi.is_some() && self.own().methods_with_id(id).await?.is_empty() {
-            self.check(Change::RemoveMethod(id)).await?;
+        if let Some(festi) = &self.festi
+            && self.own().methods_with_id(id).await?.is_empty()
+            && festi.method(id).await?.is_some()
+        {
+            let instead = format!("`callgate method set {id} --hidden` hides it here");
+            return Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead));
         }
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let gone = work.remove_methods(|row| row.rpc_method == id).await?;
         if gone == 0 {
             return Err(Entity::Method.not_found(id));
@@ -105,8 +114,10 @@ impl SqlStore {
 
     /// Adds a user, and the role if it does not exist. Returns the user's id.
     pub async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
-        self.check(Change::AddUser).await?;
-        let mut work = self.begin(Purpose::Write).await?;
+        if let Some(festi) = &self.festi {
+            return Err(read_only(festi, "users are", Table::Users, "add the user there"));
+        }
+        let mut work = self.database.begin(Purpose::Write).await?;
         let id_type = match role {
             Some(role) => Some(work.role_id(role).await?),
             None => None,
@@ -121,17 +132,33 @@ impl SqlStore {
 
     /// Adds a section.
     pub async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()> {
-        self.check(Change::AddSection(ident)).await?;
-        let mut work = self.begin(Purpose::Write).await?;
+        if let Some(festi) = &self.festi
+            && festi.section_idents().await?.contains(ident)
+        {
+            return Err(Entity::Section.already_exists(ident));
+        }
+        let mut work = self.database.begin(Purpose::Write).await?;
         work.add_section(ident, caption, mask.value().into()).await?;
         Ok(work.commit().await?)
     }
 
     /// Sets the grant of a user or a role on a section.
     pub async fn grant(&self, holder: GrantHolder, section: &str, mask: Mask) -> Result<()> {
-        self.check(Change::Grant(holder, section, mask)).await?;
         let (table, column, id) = permissions(holder);
-        let mut work = self.begin(Purpose::Write).await?;
+        if let Some(festi) = &self.festi
+            && festi.section_idents().await?.contains(section)
+        {
+            let table = match holder {
+                GrantHolder::User(_) => Table::UserGrants,
+                GrantHolder::Role(_) => Table::RoleGrants,
+            };
+            let instead = format!(
+                "insert or update the row there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
+                mask.value()
+            );
+            return Err(read_only(festi, format!("grants on `{section}` are"), table, &instead));
+        }
+        let mut work = self.database.begin(Purpose::Write).await?;
         let id_section = work.section_id(section).await?;
         let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
         work.run(&template, &[id_section.into(), id.into()]).await?;
@@ -149,7 +176,7 @@ impl SqlStore {
             (&token.digest).into(),
             Value::time(token.expires_at),
         ];
-        let mut work = self.begin(Purpose::Tokens).await?;
+        let mut work = self.database.begin(Purpose::Tokens).await?;
         work.run(template, &values).await?;
         let select = "SELECT id FROM callgate_tokens WHERE digest = ?";
         let id = work.number(select, &[(&token.digest).into()]).await?;
@@ -168,7 +195,7 @@ impl SqlStore {
 
     /// Deletes all tokens with this name. Returns their number.
     pub async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
-        retry_deadlocks(|| self.revoke_where("name = ?", name.into())).await
+        Ok(retry_deadlocks(|| self.revoke_where("name = ?", name.into())).await?)
     }
 
     /// Sets a user's credential at an upstream.
@@ -190,7 +217,7 @@ impl SqlStore {
     /// Deletes a user's credential at an upstream. Returns `false` if there was none.
     pub async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let gone = work.delete_counted(rows, &[id_user.into(), upstream.into()]).await?;
         work.commit().await?;
         Ok(gone > 0)
@@ -202,7 +229,7 @@ impl SqlStore {
         before: Option<&UpstreamRow>,
         row: &UpstreamRow,
     ) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let select = "SELECT {text config} FROM callgate_upstreams WHERE name = ?";
         let current = work.row(select, &[(&row.name).into()]).await?.map(|mut row| row.text());
         if current.as_ref() != before.map(|before| &before.config) {
@@ -221,7 +248,7 @@ impl SqlStore {
     /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials for it. Returns the number of
     /// deleted credentials.
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
             return Err(Entity::Upstream.not_found(name));
         }
@@ -236,15 +263,25 @@ impl SqlStore {
 
     /// Sets a setting.
     pub async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
-        self.check(Change::SetSetting(name)).await?;
-        let mut work = self.begin(Purpose::Write).await?;
+        if let Some(festi) = &self.festi
+            && festi.has_setting(name).await?
+        {
+            let instead = format!("update the `value` of `{name}` there");
+            return Err(read_only(
+                festi,
+                format!("setting `{name}` is"),
+                Table::Settings,
+                &instead,
+            ));
+        }
+        let mut work = self.database.begin(Purpose::Write).await?;
         work.set_setting(name, value).await?;
         Ok(work.commit().await?)
     }
 
     /// Adds missing settings.
     pub async fn add_missing_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         for (name, value) in settings {
             let select = "SELECT 1 FROM {settings} WHERE name = ?";
             if !work.is_there(select, &[(*name).into()]).await? {
@@ -268,14 +305,15 @@ impl SqlStore {
     /// Adds required sections of an attached database to the registry, so that actions can refer to them.
     async fn ensure_needed(&self, needs: &[(String, Mask)]) -> Result<()> {
         let Some(festi) = self.festi.as_ref().filter(|_| !needs.is_empty()) else { return Ok(()) };
-        let mut idents: Vec<String> = needs.iter().map(|(ident, _)| ident.clone()).collect();
-        festi.retain_known_sections(&mut idents).await?;
+        let known = festi.section_idents().await?;
+        let idents = needs.iter().map(|(ident, _)| ident).filter(|ident| known.contains(*ident));
+        let idents: Vec<String> = idents.cloned().collect();
         if idents.is_empty() { Ok(()) } else { self.ensure_sections(&idents).await }
     }
 
     /// Writes the overlay of a method of the attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         // Runs in the transaction, because servers add such rows when they store tool names.
         let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
         match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
@@ -290,14 +328,14 @@ impl SqlStore {
 
     /// Inserts or updates a row.
     async fn put(&self, row: &Upsert<'_>) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         work.upsert(row).await?;
         Ok(work.commit().await?)
     }
 
     /// Deletes tokens. Returns their number.
-    async fn revoke_where(&self, condition: &str, value: Value<'_>) -> Result<u64> {
-        let mut work = self.begin(Purpose::Tokens).await?;
+    async fn revoke_where(&self, condition: &str, value: Value<'_>) -> db::Result<u64> {
+        let mut work = self.database.begin(Purpose::Tokens).await?;
         let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
         let rows = work.rows(&template, &[value]).await?;
         let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<db::Result<_>>()?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::db::error::{DatabaseError, Retry};
+use crate::db::error::DatabaseError;
 use crate::festi::error::FestiError;
 
 /// Result of an operation on a registry.
@@ -96,12 +96,6 @@ impl Entity {
     /// Returns the error for a row of this kind that already exists.
     pub(crate) fn already_exists(self, name: &str) -> StoreError {
         StoreError::AlreadyExists { entity: self, name: name.to_owned() }
-    }
-}
-
-impl Retry for StoreError {
-    fn is_deadlock(&self) -> bool {
-        matches!(self, Self::Database(error) if error.is_deadlock())
     }
 }
 

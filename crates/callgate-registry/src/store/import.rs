@@ -16,7 +16,7 @@ use crate::store::{Result, StoreError};
 impl SqlStore {
     /// Writes the changes of an import. Writes nothing if the registry has changed since the changes were computed.
     pub async fn import(&self, import: &Import) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         if work.change_counter("catalog").await? != own_part(import.change_counter) {
             return Err(StoreError::Conflict);
         }

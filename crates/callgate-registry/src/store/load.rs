@@ -60,7 +60,7 @@ impl SqlStore {
         template: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<T>> {
-        let rows = self.rows(template, values).await?;
+        let rows = self.database.rows(template, values).await?;
         Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
     }
 
@@ -68,10 +68,8 @@ impl SqlStore {
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(self.dialect()));
         let own = self.read(&template, &[id.into()]).await?;
-        match &self.festi {
-            Some(festi) => Ok(festi.methods_with_id(id, own).await?),
-            None => Ok(own),
-        }
+        let Some(festi) = &self.festi else { return Ok(own) };
+        Ok(festi.methods_with_id(id, own).await?)
     }
 
     /// Returns the users, ordered by name.
@@ -106,10 +104,8 @@ impl SqlStore {
     /// Returns the sections, ordered by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
         let own = self.read(SECTIONS, &[]).await?;
-        match &self.festi {
-            Some(festi) => Ok(festi.sections(own).await?),
-            None => Ok(own),
-        }
+        let Some(festi) = &self.festi else { return Ok(own) };
+        Ok(festi.sections(own).await?)
     }
 
     /// Returns the tokens, oldest first. Tokens of an attached database are not included.
@@ -144,10 +140,8 @@ impl SqlStore {
     /// Returns the settings.
     pub async fn settings(&self) -> Result<Vec<SettingRow>> {
         let own = self.read(SETTINGS, &[]).await?;
-        match &self.festi {
-            Some(festi) => Ok(festi.settings(own).await?),
-            None => Ok(own),
-        }
+        let Some(festi) = &self.festi else { return Ok(own) };
+        Ok(festi.settings(own).await?)
     }
 
     /// Returns the values that earlier imports wrote, ordered by upstream and id.
@@ -164,7 +158,7 @@ impl SqlStore {
 
     /// Reads the rows of a catalog without those of an attached database.
     pub(super) async fn own_catalog_rows(&self) -> Result<CatalogRows> {
-        let mut moment = self.begin(Purpose::Read).await?;
+        let mut moment = self.database.begin(Purpose::Read).await?;
         let rows = CatalogRows {
             change_counter: moment.change_counter("catalog").await?,
             methods: moment.all_methods().await?,
@@ -180,7 +174,7 @@ impl SqlStore {
 
     /// Reads the rows of the access snapshot without those of an attached database.
     pub(super) async fn own_access_rows(&self) -> Result<AccessRows> {
-        let mut moment = self.begin(Purpose::Read).await?;
+        let mut moment = self.database.begin(Purpose::Read).await?;
         let rows = AccessRows {
             change_counter: moment.change_counter("access").await?,
             users: moment.read(USERS).await?,
@@ -198,7 +192,7 @@ impl SqlStore {
     /// Returns a value of `callgate_meta`.
     pub async fn meta(&self, name: &str) -> Result<Option<String>> {
         let template = "SELECT value FROM callgate_meta WHERE name = ?";
-        let rows = self.rows(template, &[name.into()]).await?;
+        let rows = self.database.rows(template, &[name.into()]).await?;
         Ok(rows.into_iter().next().and_then(|mut row| row.optional_text()))
     }
 }

@@ -10,6 +10,7 @@ use super::load::TOKENS;
 use super::{MAX_CHANGED, SqlStore, listed};
 use crate::db::database::{FromRow as _, Purpose, Value};
 use crate::db::dialect::Upsert;
+use crate::db::error as db;
 use crate::db::pool::{retry, retry_deadlocks};
 use crate::rows::{
     AccessRows, CatalogRows, ChangeCounters, KeyRow, MessageRow, SessionRow, TokenRow,
@@ -28,7 +29,8 @@ impl Store for SqlStore {
     async fn change_counters(&self) -> Result<ChangeCounters> {
         self.database.driver.check()?;
         let mut own = ChangeCounters::default();
-        for mut row in self.rows("SELECT name, value FROM callgate_revisions", &[]).await? {
+        for mut row in self.database.rows("SELECT name, value FROM callgate_revisions", &[]).await?
+        {
             let (name, value) = (row.text(), row.int()?);
             match name.as_str() {
                 "catalog" => own.catalog = value,
@@ -45,18 +47,14 @@ impl Store for SqlStore {
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
         let own = retry(MAX_READS, is_conflict, || self.own_catalog_rows()).await?;
-        match &self.festi {
-            Some(festi) => Ok(festi.catalog_rows(own).await?),
-            None => Ok(own),
-        }
+        let Some(festi) = &self.festi else { return Ok(own) };
+        Ok(festi.catalog_rows(own).await?)
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
         let own = retry(MAX_READS, is_conflict, || self.own_access_rows()).await?;
-        match &self.festi {
-            Some(festi) => Ok(festi.access_rows(own).await?),
-            None => Ok(own),
-        }
+        let Some(festi) = &self.festi else { return Ok(own) };
+        Ok(festi.access_rows(own).await?)
     }
 
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
@@ -94,28 +92,29 @@ impl Store for SqlStore {
         match &self.festi {
             Some(festi) => tokio::select! {
                 () = self.database.driver.changed() => {}
-                () = festi.changed() => {}
+                () = festi.site.watch.changed() => {}
             },
             None => self.database.driver.changed().await,
         }
     }
 
     fn statements(&self) -> u64 {
-        self.database.statements() + self.festi.as_ref().map_or(0, |festi| festi.statements())
+        self.database.statements()
+            + self.festi.as_ref().map_or(0, |festi| festi.site.festi.statements())
     }
 
     fn age(&self) -> Duration {
-        self.festi.as_ref().map(|festi| festi.age()).unwrap_or_default()
+        self.festi.as_ref().map(|festi| festi.site.watch.age()).unwrap_or_default()
     }
 
     async fn ensure_sections(&self, idents: &[String]) -> Result<()> {
         // Most starts find all sections and do not have to wait for writers.
-        let known = self.rows("SELECT {text ident} FROM {sections}", &[]).await?;
+        let known = self.database.rows("SELECT {text ident} FROM {sections}", &[]).await?;
         let known: Vec<String> = known.into_iter().map(|mut row| row.text()).collect();
         if idents.iter().all(|ident| known.contains(ident)) {
             return Ok(());
         }
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         for ident in idents {
             work.ensure_section(ident, ident, 6.into()).await?;
         }
@@ -172,7 +171,7 @@ impl Store for SqlStore {
         new: &Secret,
     ) -> Result<bool> {
         let keys = [id_user.into(), upstream.into()];
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let select =
             "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
         let found = work.row(select, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
@@ -189,7 +188,7 @@ impl Store for SqlStore {
     }
 
     async fn add_key(&self, key: &NewKey) -> Result<bool> {
-        let mut work = self.begin(Purpose::Keys).await?;
+        let mut work = self.database.begin(Purpose::Keys).await?;
         let select = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
                     ORDER BY id DESC {limit 1}";
         let newest = work.row(select, &[(&key.purpose).into()]).await?;
@@ -211,13 +210,13 @@ impl Store for SqlStore {
 
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
         let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
-        let mut work = self.begin(Purpose::Keys).await?;
+        let mut work = self.database.begin(Purpose::Keys).await?;
         work.run(template, &[purpose.into(), id.into()]).await?;
         Ok(work.commit().await?)
     }
 
     async fn post_message(&self, session: &str, message: &str) -> Result<()> {
-        let mut work = self.begin(Purpose::Note).await?;
+        let mut work = self.database.begin(Purpose::Note).await?;
         let number = work.next_number("messages").await?;
         let template = "INSERT INTO callgate_messages (number, session, message, posted_at)
                         VALUES (?, ?, ?, {now})";
@@ -226,10 +225,11 @@ impl Store for SqlStore {
     }
 
     async fn delete_messages(&self, age: i64) -> Result<()> {
-        let row = self.rows("SELECT {seconds now}", &[]).await?.into_iter().next();
+        let row = self.database.rows("SELECT {seconds now}", &[]).await?.into_iter().next();
         let Some(now) = row.map(|mut row| row.int()).transpose()? else { return Ok(()) };
         let template = "DELETE FROM callgate_messages WHERE posted_at < {at}";
-        self.rows(template, &[Value::time(now.saturating_sub(age))]).await.map(drop)
+        self.database.rows(template, &[Value::time(now.saturating_sub(age))]).await?;
+        Ok(())
     }
 
     async fn update_session(
@@ -238,7 +238,7 @@ impl Store for SqlStore {
         ends_at: i64,
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
-        let mut work = self.begin(Purpose::Note).await?;
+        let mut work = self.database.begin(Purpose::Note).await?;
         // Increments the counter first, so that other writers of sessions wait.
         let number = work.next_number("sessions").await?;
         let select = format!("{SESSIONS} WHERE nonce = ?");
@@ -270,25 +270,28 @@ impl Store for SqlStore {
         let now = retry_deadlocks(|| self.write_lease(server, seconds)).await?;
         // Counts after the transaction, because SQL Server would wait for rows that other servers are writing.
         let count = "SELECT COUNT(*) FROM callgate_servers WHERE expires_at > {at}";
-        let row = self.rows(count, &[Value::time(now)]).await?.into_iter().next();
+        let row = self.database.rows(count, &[Value::time(now)]).await?.into_iter().next();
         let servers = row.map(|mut row| row.int()).transpose()?.unwrap_or_default();
         Ok(u32::try_from(servers).unwrap_or(u32::MAX))
     }
 
     async fn delete_leases(&self) -> Result<()> {
-        self.rows("DELETE FROM callgate_servers WHERE expires_at < {now}", &[]).await.map(drop)
+        let template = "DELETE FROM callgate_servers WHERE expires_at < {now}";
+        self.database.rows(template, &[]).await?;
+        Ok(())
     }
 
     async fn delete_sessions(&self, now: i64, most: i64) -> Result<()> {
         let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
-        self.rows(template, &[Value::time(now)]).await?;
+        self.database.rows(template, &[Value::time(now)]).await?;
         let one = self.dialect().limit(1, most.max(0));
         let select = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
-        let Some(mut row) = self.rows(&select, &[]).await?.into_iter().next() else {
+        let Some(mut row) = self.database.rows(&select, &[]).await?.into_iter().next() else {
             return Ok(());
         };
         let template = "DELETE FROM callgate_sessions WHERE number <= ?";
-        self.rows(template, &[row.int()?.into()]).await.map(drop)
+        self.database.rows(template, &[row.int()?.into()]).await?;
+        Ok(())
     }
 }
 
@@ -299,8 +302,8 @@ fn is_conflict(error: &StoreError) -> bool {
 
 impl SqlStore {
     /// Writes the lease. Returns the current time of the database.
-    async fn write_lease(&self, server: &str, seconds: i64) -> Result<i64> {
-        let mut work = self.begin(Purpose::Note).await?;
+    async fn write_lease(&self, server: &str, seconds: i64) -> db::Result<i64> {
+        let mut work = self.database.begin(Purpose::Note).await?;
         let now = work.number("SELECT {seconds now}", &[]).await?;
         work.upsert(&Upsert {
             table: "callgate_servers",
@@ -314,7 +317,7 @@ impl SqlStore {
     }
 
     /// Sets the tool names of rows that have none. Returns the catalog's change counter before and after.
-    async fn name_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
+    async fn name_tools(&self, names: &[(i64, String)]) -> db::Result<(i64, i64)> {
         let (list, ids) = listed(names.iter().map(|(id, _)| *id));
         let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
         let template = format!(
@@ -323,7 +326,7 @@ impl SqlStore {
         );
         let pairs = names.iter().flat_map(|(id, name)| [Value::from(*id), name.into()]);
         let values: Vec<Value<'_>> = pairs.chain(ids).collect();
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.database.begin(Purpose::Write).await?;
         let before = work.change_counter("catalog").await?;
         work.run(&template, &values).await?;
         let after = work.change_counter("catalog").await?;
@@ -332,7 +335,7 @@ impl SqlStore {
     }
 
     /// Records uses of tokens, unless a later use is already stored.
-    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> db::Result<()> {
         let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
         let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
         let pairs: Vec<Value<'_>> = pairs.collect();
@@ -341,9 +344,9 @@ impl SqlStore {
             "UPDATE callgate_tokens SET last_used_at = {time}
              WHERE (last_used_at IS NULL OR last_used_at < {time}) AND id IN ({list})"
         );
-        let mut work = self.begin(Purpose::Note).await?;
+        let mut work = self.database.begin(Purpose::Note).await?;
         work.lock_tokens(&list, &ids).await?;
         work.run(&template, &[&pairs[..], &pairs, &ids].concat()).await?;
-        Ok(work.commit().await?)
+        work.commit().await
     }
 }

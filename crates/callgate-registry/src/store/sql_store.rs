@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::db::connect::{DatabaseOptions, OpenMode, connect};
-use crate::db::database::{Purpose, Row, Value};
+use crate::db::database::Value;
 use crate::db::dialect::Dialect;
-use crate::db::error::OpenError;
+use crate::db::error::{self as db, OpenError};
 use crate::db::migrate::{self, PendingMigration};
 use crate::db::pool::Pool;
 use crate::db::table_names::TableNames;
@@ -72,28 +72,19 @@ impl SqlStore {
     pub(super) fn dialect(&self) -> Dialect {
         self.database.dialect()
     }
-
-    /// Runs one statement outside a transaction.
-    pub(super) async fn rows(&self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        Ok(self.database.rows(template, values).await?)
-    }
-
-    pub(super) async fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>> {
-        Ok(self.database.begin(purpose).await?)
-    }
 }
 
 impl Transaction<'_> {
     /// Increments a counter and returns its new value. Other writers of the counter wait.
-    pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
+    pub(super) async fn next_number(&mut self, counter: &str) -> db::Result<i64> {
         let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
         self.run(raise, &[counter.into()]).await?;
         self.change_counter(counter).await
     }
 
-    pub(super) async fn change_counter(&mut self, counter: &str) -> Result<i64> {
+    pub(super) async fn change_counter(&mut self, counter: &str) -> db::Result<i64> {
         let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
-        Ok(self.number(sql, &[counter.into()]).await?)
+        self.number(sql, &[counter.into()]).await
     }
 }
 
