@@ -3,6 +3,6 @@
 pub(crate) mod access;
 pub(crate) mod token;
 pub(crate) mod signing_keys;
-pub(crate) mod health;
+pub(crate) mod tracked_store;
 pub(crate) mod token_cache;
 pub(crate) mod authenticator;

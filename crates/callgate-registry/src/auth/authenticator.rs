@@ -11,8 +11,9 @@ use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::upstream::BoxFuture;
 use tokio::sync::{Notify, watch};
 
-use crate::auth::health::HealthTracker;
 use crate::auth::token_cache::{KnownToken, LookupError, TokenCache};
+use crate::auth::tracked_store::TrackedStore;
+use crate::store::Store;
 
 /// Maximum time that a request waits for newer access rows if the user of its token is unknown.
 const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ impl Default for TokenOptions {
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
     tokens: Arc<TokenCache>,
-    tracker: Arc<HealthTracker>,
+    store: Arc<TrackedStore>,
     /// Unix time of the last use, by token id.
     used: Mutex<HashMap<i64, i64>>,
     reads: Reads,
@@ -67,11 +68,11 @@ struct Reads {
 }
 
 impl TokenAuthenticator {
-    pub(crate) fn new(options: TokenOptions) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, options: TokenOptions) -> Self {
         Self {
             access: ArcSwap::default(),
             tokens: Arc::new(TokenCache::new(options.cache_size)),
-            tracker: Arc::new(HealthTracker::new(options.grace)),
+            store: Arc::new(TrackedStore::new(store, options.grace)),
             used: Mutex::default(),
             reads: Reads::default(),
             accepts_festi_header: options.accepts_festi_header,
@@ -86,8 +87,8 @@ impl TokenAuthenticator {
         &self.tokens
     }
 
-    pub(crate) fn tracker(&self) -> &Arc<HealthTracker> {
-        &self.tracker
+    pub(crate) fn store(&self) -> &Arc<TrackedStore> {
+        &self.store
     }
 
     /// Returns the token uses that have not been written yet, as token id and Unix time.
@@ -141,7 +142,7 @@ impl TokenAuthenticator {
         let mut ended = self.reads.ended.subscribe();
         self.reads.wanted.notify_one();
         let read = ended.wait_for(|number| *number > begun);
-        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.tracker.is_unavailable()
+        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.store.is_unavailable()
     }
 
     /// Returns the caller with this token. Without a token, returns the anonymous caller.
@@ -156,12 +157,12 @@ impl TokenAuthenticator {
     fn known(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
         let Some(token) = token else { return Some(Ok(self.access.load().anonymous().clone())) };
         let unavailable = |why| Some(Err(AuthenticateError::Unavailable(why)));
-        if self.tracker.grace_left().is_zero() {
-            return unavailable(if self.tracker.age().is_none() { NOT_READ } else { UNAVAILABLE });
+        if self.store.grace_left().is_zero() {
+            return unavailable(if self.store.age().is_none() { NOT_READ } else { UNAVAILABLE });
         }
         match self.tokens.kept(self.tokens.tag(token)) {
             Some(known) => self.caller(&known),
-            None if self.tracker.is_unavailable() => unavailable(UNAVAILABLE),
+            None if self.store.is_unavailable() => unavailable(UNAVAILABLE),
             None => None,
         }
     }

@@ -15,7 +15,7 @@ use callgate::access::TokenDigest;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::auth::health::{HealthTracker, Read};
+use crate::auth::tracked_store::{Read, TrackedStore};
 use crate::db::pool::with_timeout;
 use crate::hex::digest_from_hex;
 use crate::hex::to_hex;
@@ -208,7 +208,7 @@ impl TokenCache {
     }
 
     /// Looks up all cached tokens again. Returns `true` if a token was changed or removed.
-    pub(crate) async fn renew(&self, store: &dyn Store, tracker: &HealthTracker) -> Result<bool> {
+    pub(crate) async fn renew(&self, store: &TrackedStore) -> Result<bool> {
         *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let kept: Vec<_> = {
             let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
@@ -221,8 +221,8 @@ impl TokenCache {
         if kept.is_empty() {
             return Ok(false);
         }
-        tracker.count(Read::Tokens);
-        let now = found(store, kept.iter().map(|(_, (digest, _))| digest)).await?;
+        store.count(Read::Tokens);
+        let now = found(&*store.inner, kept.iter().map(|(_, (digest, _))| digest)).await?;
         let mut any = false;
         let mut tokens = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         for (tag, (digest, before)) in kept {
@@ -238,16 +238,11 @@ impl TokenCache {
 
     /// Looks up tokens and caches them. Repeats the lookup if [`Self::renew`] ran meanwhile, because the result may be
     /// outdated.
-    async fn read(
-        &self,
-        store: &dyn Store,
-        tracker: &HealthTracker,
-        wanted: &[PendingLookup],
-    ) -> Result<Found> {
+    async fn read(&self, store: &TrackedStore, wanted: &[PendingLookup]) -> Result<Found> {
         loop {
             let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
-            tracker.count(Read::Tokens);
-            let found = found(store, wanted.iter().map(|one| &one.digest)).await?;
+            store.count(Read::Tokens);
+            let found = found(&*store.inner, wanted.iter().map(|one| &one.digest)).await?;
             let now = self.round.lock().unwrap_or_else(PoisonError::into_inner);
             if *now == round {
                 let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
@@ -277,21 +272,16 @@ async fn found(store: &dyn Store, digests: impl Iterator<Item = &TokenDigest>) -
 #[derive(Debug)]
 pub(crate) struct TokenLookups {
     tokens: Arc<TokenCache>,
-    store: Arc<dyn Store>,
-    tracker: Arc<HealthTracker>,
+    store: Arc<TrackedStore>,
     waiting: mpsc::Receiver<PendingLookup>,
 }
 
 impl TokenLookups {
     /// Creates the state of the task. From now on, it receives all lookups.
-    pub(crate) fn new(
-        tokens: Arc<TokenCache>,
-        store: Arc<dyn Store>,
-        tracker: Arc<HealthTracker>,
-    ) -> Self {
+    pub(crate) fn new(tokens: Arc<TokenCache>, store: Arc<TrackedStore>) -> Self {
         let (asking, waiting) = mpsc::channel(MOST_WAITING);
         tokens.asking.store(Some(Arc::new(asking)));
-        Self { tokens, store, tracker, waiting }
+        Self { tokens, store, waiting }
     }
 
     pub(crate) async fn run(mut self) {
@@ -301,7 +291,7 @@ impl TokenLookups {
             tokio::time::sleep_until(not_before).await;
             not_before = Instant::now() + LOOKUP_INTERVAL;
             let wanted = self.gathered(first);
-            let read = self.tokens.read(&*self.store, &self.tracker, &wanted);
+            let read = self.tokens.read(&self.store, &wanted);
             let found = match with_timeout(LOOKUP_TIMEOUT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {

@@ -11,15 +11,13 @@ use callgate::model::{Finding, Method};
 use tokio::task::JoinSet;
 
 use super::log::{MAX_NAMED, error_chain, log_new_problems};
-use crate::auth::health::{HealthTracker, Read};
+use crate::auth::tracked_store::{Read, TrackedStore};
 use crate::catalog::assemble::{
     Assembled, Assembly, Exposure, assemble, open_entries, open_methods, settings,
 };
-use crate::db::pool::with_timeout;
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::CatalogRows;
 use crate::store::Result;
-use crate::store::Store;
 
 /// Time limit for storing tool names.
 const STORE_NAMES_TIMEOUT: Duration = Duration::from_mins(1);
@@ -27,13 +25,12 @@ const STORE_NAMES_TIMEOUT: Duration = Duration::from_mins(1);
 /// Builds catalogs from the rows of a store.
 #[derive(Debug, Clone)]
 pub(super) struct CatalogSource {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<TrackedStore>,
     pub(super) gateway: Arc<Gateway>,
     pub(super) upstreams: Arc<RowUpstreams>,
     pub(super) code: Arc<[Method]>,
     pub(super) exposure: Exposure,
     pub(super) open_methods: Option<OpenMethods>,
-    pub(super) tracker: Arc<HealthTracker>,
     pub(super) builds: Arc<Builds>,
 }
 
@@ -71,8 +68,8 @@ impl CatalogSource {
     pub(super) async fn build(&self) -> Result<BuiltCatalog> {
         let started = Instant::now();
         let build = self.builds.begin();
-        self.tracker.count(Read::Catalog);
-        let rows = self.store.catalog_rows().await?;
+        self.store.count(Read::Catalog);
+        let rows = self.store.inner.catalog_rows().await?;
         let read = started.elapsed();
         let change_counter = rows.change_counter;
         let source = self.clone();
@@ -116,9 +113,8 @@ impl CatalogSource {
     /// Stores tool names. Returns the catalog's change counter before and after the write, unless another program
     /// changed it in between.
     pub(super) async fn store_names(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
-        let stored = with_timeout(STORE_NAMES_TIMEOUT, self.store.store_tool_names(names)).await;
-        self.tracker.note_write(&stored);
-        stored.unwrap_or_else(|error| {
+        let storing = self.store.inner.store_tool_names(names);
+        self.store.write(STORE_NAMES_TIMEOUT, storing).await.unwrap_or_else(|error| {
             tracing::warn!(error = error_chain(error), "failed to store tool names");
             None
         })

@@ -15,7 +15,7 @@ use super::log::{FailureLog, error_chain, log_new_problems};
 use super::registry::Registry;
 use crate::auth::access::access;
 use crate::auth::authenticator::TokenAuthenticator;
-use crate::auth::health::{HealthSource, HealthTracker, Read};
+use crate::auth::tracked_store::{Read, TrackedStore};
 use crate::catalog::assemble::settings;
 use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
@@ -95,7 +95,7 @@ impl Follower {
     pub(super) fn new(registry: &Registry, server: &Callgate) -> Self {
         let authenticator = registry.authenticator();
         let source = CatalogSource {
-            store: Arc::clone(&registry.store),
+            store: Arc::clone(authenticator.store()),
             gateway: Arc::clone(server.gateway()),
             upstreams: Arc::new(RowUpstreams::new(registry.factory.clone())),
             code: server.methods().into(),
@@ -103,10 +103,9 @@ impl Follower {
             open_methods: registry
                 .open_methods
                 .or_else(|| server.requires_auth().then_some(OpenMethods::Refuse)),
-            tracker: Arc::clone(authenticator.tracker()),
             builds: Arc::default(),
         };
-        let replicas = Replicas::new(&source.store, server.mcp(), &source.tracker);
+        let replicas = Replicas::new(&source.store, server.mcp());
         let now = Instant::now();
         Self {
             source,
@@ -126,8 +125,8 @@ impl Follower {
         }
     }
 
-    fn tracker(&self) -> &HealthTracker {
-        self.authenticator.tracker()
+    fn store(&self) -> &TrackedStore {
+        &self.source.store
     }
 
     /// Reads all data once, before the server starts to serve.
@@ -135,14 +134,12 @@ impl Follower {
         let built = self.source.build().await?;
         self.seen.catalog = built.change_counter;
         let began = Instant::now();
-        let now = self.source.store.change_counters().await?;
+        let now = self.source.store.inner.change_counters().await?;
         self.replicas.begin(&now);
         self.load_changed_access(now).await?;
         self.replicas.follow(&now).await?;
-        self.tracker().record_success(began);
-        let tracker = Arc::clone(self.authenticator.tracker());
-        let store = Arc::clone(&self.source.store);
-        self.readiness.set_check(Arc::new(HealthSource { tracker, store }));
+        self.store().record_success(began);
+        self.readiness.set_check(Arc::clone(&self.source.store) as _);
         self.readiness.set_ready();
         // Runs in the background, because it takes longer than the rest if there are many tools.
         self.store_names(built.new_names);
@@ -161,7 +158,7 @@ impl Follower {
     async fn pause(&mut self) {
         if self.failures > 0 {
             let pause = back_off(self.failures, MAX_BACKOFF);
-            let left = self.tracker().grace_left();
+            let left = self.store().grace_left();
             // Wakes up at the end of the grace period to log it, even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.check_grace_period();
@@ -172,7 +169,7 @@ impl Follower {
         tokio::select! {
             () = sleep_until(soon.max(began + POLL_INTERVAL)) => {}
             () = self.authenticator.newer_access_wanted() => sleep_until(soon).await,
-            () = self.source.store.changed() => sleep_until(soon).await,
+            () = self.source.store.inner.changed() => sleep_until(soon).await,
         }
     }
 
@@ -180,7 +177,7 @@ impl Follower {
     async fn poll(&mut self) {
         let began = Instant::now();
         let number = self.authenticator.read_begins();
-        let unavailable_for = self.tracker().age().unwrap_or_default();
+        let unavailable_for = self.store().age().unwrap_or_default();
         match self.read_changes(began).await {
             Ok(()) => {
                 self.failures = 0;
@@ -200,10 +197,10 @@ impl Follower {
     }
 
     fn failed(&mut self, began: Instant, error: StoreError) {
-        self.tracker().lost();
+        self.store().lost();
         self.failures = self.failures.saturating_add(1);
         self.replicas.invalidate();
-        self.failure_log.failure(error, self.authenticator.tracker());
+        self.failure_log.failure(error, &self.source.store);
         self.check_grace_period();
         if began.elapsed() >= POLL_TIMEOUT {
             self.reconnect();
@@ -216,14 +213,14 @@ impl Follower {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
                 // The result is ignored, because polls report it.
-                let _ = with_timeout(CONNECT_TIMEOUT, store.change_counters()).await;
+                let _ = with_timeout(CONNECT_TIMEOUT, store.inner.change_counters()).await;
             }));
         }
     }
 
     /// Notifies open streams when the grace period of tokens ends, so that they check their access.
     fn check_grace_period(&mut self) {
-        if self.failure_log.check_grace_period(self.authenticator.tracker()) {
+        if self.failure_log.check_grace_period(&self.source.store) {
             self.source.gateway.access_changed();
         }
     }
@@ -244,13 +241,13 @@ impl Follower {
     }
 
     async fn poll_access(&mut self, began: Instant) -> Result<ChangeCounters> {
-        self.tracker().count(Read::Counters);
-        let now = with_timeout(POLL_TIMEOUT, self.source.store.change_counters()).await?;
+        self.store().count(Read::Counters);
+        let now = with_timeout(POLL_TIMEOUT, self.source.store.inner.change_counters()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
             with_timeout(ACCESS_TIMEOUT, self.load_changed_access(now)).await?;
         }
-        let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
-        self.tracker().record_success(known_since);
+        let known_since = began.checked_sub(self.source.store.inner.age()).unwrap_or(began);
+        self.store().record_success(known_since);
         Ok(now)
     }
 
@@ -268,7 +265,7 @@ impl Follower {
     async fn load_changed_access(&mut self, now: ChangeCounters) -> Result<()> {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
-            if tokens.renew(&*self.source.store, self.authenticator.tracker()).await? {
+            if tokens.renew(&self.source.store).await? {
                 // Open streams check their access again.
                 self.source.gateway.access_changed();
             }
@@ -281,8 +278,8 @@ impl Follower {
     }
 
     async fn load_access(&mut self) -> Result<()> {
-        self.tracker().count(Read::Access);
-        let rows = self.source.store.access_rows().await?;
+        self.store().count(Read::Access);
+        let rows = self.source.store.inner.access_rows().await?;
         let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
         self.source.gateway.set_settings(Arc::new(settings));
         self.credentials.set(&rows.credentials);

@@ -6,10 +6,8 @@ use std::time::Duration;
 use callgate::gateway::Gateway;
 use tokio::time::sleep;
 
-use crate::auth::health::HealthTracker;
-use crate::db::pool::with_timeout;
+use crate::auth::tracked_store::TrackedStore;
 use crate::hex::to_hex;
-use crate::store::Store;
 
 /// Interval between renewals.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
@@ -24,9 +22,8 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// failed write, the next renewal shows whether writes succeed again.
 #[derive(Debug, Clone)]
 pub(super) struct Lease {
-    store: Arc<dyn Store>,
+    store: Arc<TrackedStore>,
     gateway: Arc<Gateway>,
-    tracker: Arc<HealthTracker>,
     server: String,
     /// Whether the server is one of those that divide the rate limits.
     is_shared: bool,
@@ -35,9 +32,8 @@ pub(super) struct Lease {
 impl Lease {
     /// Takes a lease. If this fails, the next renewal tries again.
     pub(super) async fn take(
-        store: &Arc<dyn Store>,
+        store: &Arc<TrackedStore>,
         gateway: &Arc<Gateway>,
-        tracker: &Arc<HealthTracker>,
         is_shared: bool,
     ) -> Self {
         let mut id = [0_u8; 16];
@@ -45,8 +41,7 @@ impl Lease {
             id = u128::from(std::process::id()).to_be_bytes();
         }
         let (store, gateway) = (Arc::clone(store), Arc::clone(gateway));
-        let tracker = Arc::clone(tracker);
-        let lease = Self { store, gateway, tracker, server: to_hex(&id), is_shared };
+        let lease = Self { store, gateway, server: to_hex(&id), is_shared };
         if is_shared {
             lease.renew(LEASE_SECONDS).await;
         }
@@ -55,7 +50,7 @@ impl Lease {
 
     pub(super) async fn run(self) {
         loop {
-            let has_failed = self.tracker.write_failure().is_some();
+            let has_failed = self.store.write_failure().is_some();
             sleep(if has_failed { RETRY_INTERVAL } else { RENEW_INTERVAL }).await;
             if self.is_shared {
                 self.renew(LEASE_SECONDS).await;
@@ -73,9 +68,8 @@ impl Lease {
     }
 
     async fn renew(&self, seconds: i64) {
-        let renewed =
-            with_timeout(RENEW_TIMEOUT, self.store.renew_lease(&self.server, seconds)).await;
-        self.tracker.note_write(&renewed);
+        let renewal = self.store.inner.renew_lease(&self.server, seconds);
+        let renewed = self.store.write(RENEW_TIMEOUT, renewal).await;
         if let (true, Ok(servers)) = (self.is_shared, renewed) {
             self.gateway.share_rate_limits(servers);
         }

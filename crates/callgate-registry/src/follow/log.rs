@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::auth::health::HealthTracker;
+use crate::auth::tracked_store::TrackedStore;
 use crate::store::StoreError;
 
 /// Maximum number of problems that are logged at once.
@@ -35,18 +35,18 @@ enum Unavailable {
 
 impl FailureLog {
     /// Logs a failed poll.
-    pub(super) fn failure(&mut self, error: StoreError, tracker: &HealthTracker) {
+    pub(super) fn failure(&mut self, error: StoreError, store: &TrackedStore) {
         let error = error_chain(error);
         if !self.is_new(&error) {
             return;
         }
         if self.unavailable == Unavailable::No {
             self.unavailable = Unavailable::TokensAccepted;
-            let age = tracker.age().unwrap_or_default();
+            let age = store.age().unwrap_or_default();
             tracing::error!(
                 error,
                 last_read = format!("{} ago", rounded(age)),
-                tokens_accepted_for = rounded(tracker.grace_left()),
+                tokens_accepted_for = rounded(store.grace_left()),
                 "registry unavailable, serving the last state and retrying"
             );
         } else {
@@ -62,9 +62,9 @@ impl FailureLog {
     }
 
     /// Logs the end of the grace period. Returns `true` if the grace period ends now.
-    pub(super) fn check_grace_period(&mut self, tracker: &HealthTracker) -> bool {
+    pub(super) fn check_grace_period(&mut self, store: &TrackedStore) -> bool {
         let is_over =
-            self.unavailable == Unavailable::TokensAccepted && tracker.grace_left().is_zero();
+            self.unavailable == Unavailable::TokensAccepted && store.grace_left().is_zero();
         if is_over {
             self.unavailable = Unavailable::TokensRefused;
             tracing::error!(
@@ -128,17 +128,18 @@ pub(super) fn log_new_problems(before: &BTreeSet<String>, now: &BTreeSet<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::db::error::{DatabaseError, DatabaseErrorKind};
+    use crate::follow::tests::fake_store::FakeStore;
 
     #[tokio::test(start_paused = true)]
     async fn another_reason_is_told_and_the_same_one_once() {
-        let (mut log, tracker) = (FailureLog::default(), HealthTracker::new(LOG_INTERVAL));
+        let store = TrackedStore::new(Arc::new(FakeStore::default()), LOG_INTERVAL);
+        let mut log = FailureLog::default();
         let mut failure = |reason: &str| {
             let is_new = log.is_new(reason);
-            log.failure(
-                DatabaseError::new(DatabaseErrorKind::Unavailable, reason).into(),
-                &tracker,
-            );
+            log.failure(DatabaseError::new(DatabaseErrorKind::Unavailable, reason).into(), &store);
             is_new
         };
         assert_eq!([failure("refused"), failure("refused")], [true, false]);

@@ -11,7 +11,7 @@ use super::replicas::unix_time;
 use crate::auth::authenticator::TokenAuthenticator;
 use crate::auth::signing_keys::{SESSION_KEYS, seconds, superseding};
 use crate::db::pool::with_timeout;
-use crate::store::{NewKey, Result, Store};
+use crate::store::{NewKey, Result};
 
 const INTERVAL: Duration = Duration::from_mins(1);
 /// Time limit of each operation.
@@ -24,7 +24,6 @@ const MESSAGE_SECONDS: i64 = 60;
 /// Records uses of tokens, deletes expired rows, and replaces old keys.
 #[derive(Debug)]
 pub(super) struct Maintenance {
-    pub(super) store: Arc<dyn Store>,
     pub(super) authenticator: Arc<TokenAuthenticator>,
     pub(super) max_key_age: Option<Duration>,
 }
@@ -33,12 +32,13 @@ impl Maintenance {
     pub(super) async fn run(self) {
         loop {
             sleep(INTERVAL).await;
-            if !self.authenticator.tracker().is_unavailable() {
-                flush_uses(&*self.store, &self.authenticator).await;
+            if !self.authenticator.store().is_unavailable() {
+                flush_uses(&self.authenticator).await;
+                let store = &self.authenticator.store().inner;
                 let now = unix_time();
-                self.limited(self.store.delete_sessions(now, MAX_SESSIONS)).await;
-                self.limited(self.store.delete_messages(MESSAGE_SECONDS)).await;
-                self.limited(self.store.delete_leases()).await;
+                self.limited(store.delete_sessions(now, MAX_SESSIONS)).await;
+                self.limited(store.delete_messages(MESSAGE_SECONDS)).await;
+                self.limited(store.delete_leases()).await;
                 self.limited(self.replace_keys(now)).await;
             }
         }
@@ -46,24 +46,25 @@ impl Maintenance {
 
     /// Adds a new key if the newest one is too old, and deletes keys that nothing needs.
     async fn replace_keys(&self, now: i64) -> Result<()> {
-        let keys = self.store.keys(SESSION_KEYS).await?;
+        let store = &self.authenticator.store().inner;
+        let keys = store.keys(SESSION_KEYS).await?;
         let newest = keys.iter().map(|key| key.created_at).max();
         if let Some(max_age) = self.max_key_age
             && newest.is_none_or(|newest| newest.saturating_add(seconds(max_age)) <= now)
             && let Ok(key) = NewKey::announced(max_age)
-            && self.store.add_key(&key).await?
+            && store.add_key(&key).await?
         {
             tracing::info!("created a new key for sessions");
         }
         match superseding(&keys, now) {
-            Some(key) => self.store.remove_keys_before(SESSION_KEYS, key.id).await,
+            Some(key) => store.remove_keys_before(SESSION_KEYS, key.id).await,
             None => Ok(()),
         }
     }
 
     async fn limited(&self, chore: impl Future<Output = Result<()>>) {
         let done = with_timeout(TIMEOUT, chore).await;
-        self.authenticator.tracker().note_write_failure(&done);
+        self.authenticator.store().note_write_failure(&done);
         if let Err(error) = done {
             tracing::warn!(
                 error = error_chain(error),

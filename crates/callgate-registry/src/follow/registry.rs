@@ -67,7 +67,6 @@ const FLUSHED_AT_ONCE: usize = 1_000;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Registry {
-    pub(super) store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
     pub(super) credentials: UserCredentials,
     pub(super) factory: Option<Arc<dyn UpstreamFactory>>,
@@ -82,8 +81,7 @@ impl Registry {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let credentials = UserCredentials::stored_in(Arc::clone(&store));
         Self {
-            store,
-            authenticator: Arc::new(TokenAuthenticator::new(TokenOptions::default())),
+            authenticator: Arc::new(TokenAuthenticator::new(store, TokenOptions::default())),
             credentials,
             factory: None,
             exposure: Exposure::default(),
@@ -111,7 +109,8 @@ impl Registry {
     /// Sets options for tokens. Must be called before [`Self::authenticator`].
     #[must_use]
     pub fn tokens(mut self, options: TokenOptions) -> Self {
-        self.authenticator = Arc::new(TokenAuthenticator::new(options));
+        let store = Arc::clone(self.store());
+        self.authenticator = Arc::new(TokenAuthenticator::new(store, options));
         self
     }
 
@@ -138,7 +137,7 @@ impl Registry {
 
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.authenticator.store().inner
     }
 
     /// Returns the authenticator. It works only while the registry is followed.
@@ -153,9 +152,8 @@ impl Registry {
 
     /// Returns sessions that outlive the process and are valid on all servers of the registry.
     pub async fn sessions(&self) -> Result<Sessions> {
-        let keys = session_keys(&*self.store, unix_time()).await?;
-        let (store, tracker) = (Arc::clone(&self.store), Arc::clone(self.authenticator.tracker()));
-        let writer = Arc::new(SessionWriter { store, tracker });
+        let keys = session_keys(&**self.store(), unix_time()).await?;
+        let writer = Arc::new(SessionWriter { store: Arc::clone(self.authenticator.store()) });
         Ok(Sessions::new(keys).with_store(Arc::clone(&writer) as _).with_relay(writer))
     }
 
@@ -164,19 +162,17 @@ impl Registry {
     pub async fn follow(&self, server: &Callgate) -> Result<Following> {
         self.ensure_sections(server.sections()).await?;
         let mut follower = Follower::new(self, server);
-        let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
-        let (tokens, tracker) = (authenticator.tokens(), authenticator.tracker());
+        let authenticator = self.authenticator();
+        let (tokens, store) = (authenticator.tokens(), authenticator.store());
         // The first write after a start waits for the disk, so it runs beside the reads.
-        let lease = Lease::take(&store, server.gateway(), tracker, self.shares_rate_limits);
+        let lease = Lease::take(store, server.gateway(), self.shares_rate_limits);
         let (loaded, lease) = tokio::join!(follower.load(), lease);
         if let Err(error) = loaded {
             lease.end().await;
             return Err(error);
         }
-        let look_ups =
-            TokenLookups::new(Arc::clone(tokens), Arc::clone(&store), Arc::clone(tracker));
+        let look_ups = TokenLookups::new(Arc::clone(tokens), Arc::clone(store));
         let maintenance = Maintenance {
-            store: Arc::clone(&store),
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
@@ -185,13 +181,13 @@ impl Registry {
         tasks.spawn(look_ups.run());
         tasks.spawn(maintenance.run());
         tasks.spawn(lease.clone().run());
-        Ok(Following { tasks, store, authenticator, lease })
+        Ok(Following { tasks, authenticator, lease })
     }
 
     /// Creates the sections that methods in code require, so that masks on them can be granted.
     async fn ensure_sections(&self, sections: &[Section]) -> Result<()> {
         let idents: Vec<String> = sections.iter().map(ToString::to_string).collect();
-        if idents.is_empty() { Ok(()) } else { self.store.ensure_sections(&idents).await }
+        if idents.is_empty() { Ok(()) } else { self.store().ensure_sections(&idents).await }
     }
 }
 
@@ -200,7 +196,6 @@ impl Registry {
 #[must_use = "the registry is followed only until this is dropped"]
 pub struct Following {
     tasks: JoinSet<()>,
-    store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
     lease: Lease,
 }
@@ -209,25 +204,26 @@ impl Following {
     /// Stops following the registry, records pending token uses, and ends the lease.
     pub async fn end(mut self) {
         self.tasks.abort_all();
-        if !self.authenticator.tracker().is_unavailable() {
-            flush_uses(&*self.store, &self.authenticator).await;
+        if !self.authenticator.store().is_unavailable() {
+            flush_uses(&self.authenticator).await;
             self.lease.end().await;
         }
     }
 }
 
 /// Records token uses. Keeps the uses that could not be written.
-pub(super) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
+pub(super) async fn flush_uses(authenticator: &TokenAuthenticator) {
+    let store = authenticator.store();
     let uses = authenticator.uses();
     let written = async {
         for part in uses.chunks(FLUSHED_AT_ONCE) {
-            store.record_token_uses(part).await?;
+            store.inner.record_token_uses(part).await?;
             authenticator.forget_uses(part);
         }
         Ok(())
     };
     let written = with_timeout(FLUSH_TIMEOUT, written).await;
-    authenticator.tracker().note_write_failure(&written);
+    store.note_write_failure(&written);
     if let Err(error) = written {
         tracing::warn!(error = error_chain(error), "failed to record the last use of tokens");
     }

@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use callgate::mcp::Mcp;
 
 use super::sessions::change;
-use crate::auth::health::{HealthTracker, Read};
 use crate::auth::signing_keys::{SESSION_KEYS, in_order, signing_key};
+use crate::auth::tracked_store::{Read, TrackedStore};
 use crate::hex::from_hex;
 use crate::rows::{ChangeCounters, KeyRow};
-use crate::store::{Result, Store};
+use crate::store::Result;
 
 /// Number of session changes that are read again after the registry was unavailable.
 const READ_AGAIN: i64 = 10_000;
@@ -19,9 +19,8 @@ const READ_AGAIN: i64 = 10_000;
 /// Reads changes of the shared state that other servers made.
 #[derive(Debug)]
 pub(super) struct Replicas {
-    store: Arc<dyn Store>,
+    store: Arc<TrackedStore>,
     mcp: Arc<Mcp>,
-    tracker: Arc<HealthTracker>,
     keys: SeenKeys,
     sessions: SeenSessions,
     /// Number of the last message that was read.
@@ -44,15 +43,10 @@ struct SeenSessions {
 }
 
 impl Replicas {
-    pub(super) fn new(
-        store: &Arc<dyn Store>,
-        mcp: &Arc<Mcp>,
-        tracker: &Arc<HealthTracker>,
-    ) -> Self {
+    pub(super) fn new(store: &Arc<TrackedStore>, mcp: &Arc<Mcp>) -> Self {
         Self {
             store: Arc::clone(store),
             mcp: Arc::clone(mcp),
-            tracker: Arc::clone(tracker),
             keys: SeenKeys::default(),
             sessions: SeenSessions::default(),
             message: 0,
@@ -82,8 +76,8 @@ impl Replicas {
     async fn follow_keys(&mut self, change_counter: i64, now: i64) -> Result<()> {
         let is_new = self.keys.change_counter != Some(change_counter);
         if is_new {
-            self.tracker.count(Read::Keys);
-            self.keys.keys = self.store.keys(SESSION_KEYS).await?;
+            self.store.count(Read::Keys);
+            self.keys.keys = self.store.inner.keys(SESSION_KEYS).await?;
             self.keys.change_counter = Some(change_counter);
         }
         let signing = signing_key(&self.keys.keys, now).map(|key| key.id);
@@ -106,8 +100,8 @@ impl Replicas {
             sessions.seen = sessions.seen.min(sessions.reached.saturating_sub(READ_AGAIN).max(0));
         }
         while sessions.seen < newest {
-            self.tracker.count(Read::Sessions);
-            let rows = self.store.sessions_after(sessions.seen).await?;
+            self.store.count(Read::Sessions);
+            let rows = self.store.inner.sessions_after(sessions.seen).await?;
             rows.iter().filter_map(change).for_each(|change| self.mcp.apply_change(change));
             // Deleted rows are skipped.
             sessions.seen = rows.last().map_or(newest, |last| last.number);
@@ -122,8 +116,8 @@ impl Replicas {
         // The number is lower if a backup of the database was restored.
         self.message = self.message.min(newest);
         while self.message < newest {
-            self.tracker.count(Read::Messages);
-            let rows = self.store.messages_after(self.message).await?;
+            self.store.count(Read::Messages);
+            let rows = self.store.inner.messages_after(self.message).await?;
             for row in &rows {
                 if let Some(session) = from_hex(&row.session) {
                     self.mcp.deliver(session, &row.message);

@@ -9,11 +9,10 @@ use callgate::mcp::{Nonce, Relay, SessionChange, SessionEdit, SessionState, Sess
 use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
 
-use crate::auth::health::HealthTracker;
-use crate::db::pool::with_timeout;
+use crate::auth::tracked_store::TrackedStore;
 use crate::hex::{from_hex, to_hex};
 use crate::rows::SessionRow;
-use crate::store::{Result, Store};
+use crate::store::Result;
 
 /// Time limit of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,8 +21,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// [`Sessions`](callgate::mcp::Sessions) limits the number of concurrent writes.
 #[derive(Debug)]
 pub(super) struct SessionWriter {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) tracker: Arc<HealthTracker>,
+    pub(super) store: Arc<TrackedStore>,
 }
 
 #[derive(Debug, ThisError)]
@@ -35,12 +33,10 @@ type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 impl SessionWriter {
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
         // Before the first poll, it is unknown whether the registry is available.
-        if self.tracker.age().is_some() && self.tracker.is_unavailable() {
+        if self.store.age().is_some() && self.store.is_unavailable() {
             return Err(Unavailable.into());
         }
-        let stored = with_timeout(WRITE_TIMEOUT, write).await;
-        self.tracker.note_write(&stored);
-        Ok(stored?)
+        Ok(self.store.write(WRITE_TIMEOUT, write).await?)
     }
 }
 
@@ -58,7 +54,7 @@ impl SessionStore for SessionWriter {
             write(&state, row);
         };
         Box::pin(self.write(async move {
-            Ok(state(&self.store.update_session(&to_hex(&session), ends_at, &change).await?))
+            Ok(state(&self.store.inner.update_session(&to_hex(&session), ends_at, &change).await?))
         }))
     }
 }
@@ -66,7 +62,7 @@ impl SessionStore for SessionWriter {
 impl Relay for SessionWriter {
     fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Stored<()>> {
         let session = to_hex(&session);
-        Box::pin(self.write(async move { self.store.post_message(&session, &message).await }))
+        Box::pin(self.write(async move { self.store.inner.post_message(&session, &message).await }))
     }
 }
 

@@ -49,14 +49,14 @@ async fn a_use_that_was_not_written_is_noted_still() {
     let written = authenticator.uses();
     assert_eq!(written.len(), 1);
     followed.set(|rows| rows.mode = Mode::Down);
-    flush_uses(&*followed.store, &authenticator).await;
+    flush_uses(&authenticator).await;
     assert_eq!(authenticator.uses(), written);
     // If a token was used again, the newer use is kept.
     let older: Vec<_> = written.iter().map(|(id, at)| (*id, at - 1)).collect();
     authenticator.forget_uses(&older);
     assert_eq!(authenticator.uses(), written);
     followed.set(|rows| rows.mode = Mode::Well);
-    flush_uses(&*followed.store, &authenticator).await;
+    flush_uses(&authenticator).await;
     assert!(authenticator.uses().is_empty());
     assert_eq!(followed.set(|rows| rows.touched.clone()), written);
 }

@@ -73,7 +73,7 @@ pub(super) struct Rows {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct FakeStore {
+pub(in crate::follow) struct FakeStore {
     rows: Mutex<Rows>,
     is_connected: AtomicBool,
     /// Notifies of a change.

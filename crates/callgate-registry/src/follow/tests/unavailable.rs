@@ -8,8 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::fake_store::{FakeStore, Mode, Rows};
 use super::*;
 use crate::auth::authenticator::TokenOptions;
-use crate::auth::health::{HealthSource, HealthTracker};
-use crate::db::pool::with_timeout;
+use crate::auth::tracked_store::TrackedStore;
 use crate::rows::{TokenRow, UserRow};
 use crate::store::Store;
 
@@ -70,7 +69,7 @@ impl Followed {
     }
 
     pub(super) fn is_unavailable(&self) -> bool {
-        self.registry.authenticator().tracker().is_unavailable()
+        self.registry.authenticator().store().is_unavailable()
     }
 
     /// Returns the time until the condition holds. The clock advances automatically while all tasks wait.
@@ -191,10 +190,10 @@ async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_lo
         followed.until(async |it| it.is_unavailable()).await;
         assert_eq!(followed.ask("one").await.unwrap(), "ada");
         assert!(followed.cannot_check("two").await, "never seen: it may be good, so never 401");
-        let tracker = Arc::clone(followed.registry.authenticator().tracker());
-        assert!(tracker.is_unavailable() && tracker.failures() > 0);
+        let store = Arc::clone(followed.registry.authenticator().store());
+        assert!(store.is_unavailable() && store.failures() > 0);
         followed.until(async |it| it.cannot_check("one").await).await;
-        let age = tracker.age().unwrap();
+        let age = store.age().unwrap();
         assert!(age >= Duration::from_mins(1) && age < Duration::from_secs(61), "{age:?}");
         let anonymous = followed.registry.authenticator().caller_of(None).await;
         assert_eq!(anonymous.unwrap().name(), "anonymous");
@@ -248,14 +247,12 @@ async fn tokens_cannot_be_checked_before_the_registry_is_followed() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted() {
-    let tracker = Arc::new(HealthTracker::new(Duration::from_mins(1)));
-    let store: Arc<dyn Store> = Arc::new(FakeStore::default());
-    let source = HealthSource { tracker: Arc::clone(&tracker), store };
+    let source = TrackedStore::new(Arc::new(FakeStore::default()), Duration::from_mins(1));
     sleep(POLL).await;
-    tracker.record_success(Instant::now());
+    source.record_success(Instant::now());
     assert!(source.degraded().is_none());
     sleep(Duration::from_millis(12_900)).await;
-    tracker.lost();
+    source.lost();
     let degraded = source.degraded().unwrap();
     assert_eq!(
         degraded.reason,
@@ -274,14 +271,12 @@ async fn readiness_tells_while_writes_fail() {
         let registry = if is_shared { registry.share_rate_limits() } else { registry };
         let gateway = Callgate::builder().build().unwrap();
         let _following = registry.follow(&gateway).await.unwrap();
-        let tracker = Arc::clone(registry.authenticator().tracker());
-        let source = HealthSource { tracker, store: Arc::clone(&store) as _ };
+        let source = Arc::clone(registry.authenticator().store());
         assert!(source.degraded().is_none());
         store.set(|rows| rows.mode = Mode::NoWrites);
         if !is_shared {
             let names = [(1, "a".to_owned())];
-            let written = with_timeout(POLL, store.store_tool_names(&names)).await;
-            source.tracker.note_write(&written);
+            source.write(POLL, store.store_tool_names(&names)).await.unwrap_err();
         }
         sleep(Duration::from_secs(20)).await;
         let degraded = source.degraded().unwrap();
@@ -320,7 +315,7 @@ async fn a_catalog_that_cannot_be_built_is_tried_ever_more_rarely() {
     let followed = followed(Duration::from_mins(5)).await;
     let builds = || {
         let authenticator = followed.registry.authenticator();
-        authenticator.tracker().reads().find(|(name, _)| *name == "catalog").unwrap().1
+        authenticator.store().reads().find(|(name, _)| *name == "catalog").unwrap().1
     };
     let before = builds();
     followed.set(|rows| {

@@ -1,4 +1,4 @@
-//! Tracks when the registry was last read, and whether writes to it succeed.
+//! A store, with the time at which it was last read, and whether writes to it succeed.
 //!
 //! A known token stays valid for a limited time after the last successful poll began. If a server loses the connection
 //! to its registry, it therefore accepts a revoked token for at most that time.
@@ -11,14 +11,16 @@ use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
 use tokio::time::Instant;
 
 use crate::db::error::DatabaseErrorKind;
+use crate::db::pool::with_timeout;
 use crate::store::{Result, Store, StoreError};
 
 /// Minimum grace period of tokens. It equals the time limit of a poll.
 pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
-/// Tracks when the registry was last read and whether writes succeed. Counts reads and failures.
+/// A store, with the state of its reads and writes. Reports them in `/readyz` and `/metrics`.
 #[derive(Debug)]
-pub(crate) struct HealthTracker {
+pub(crate) struct TrackedStore {
+    pub(crate) inner: Arc<dyn Store>,
     /// Time from which `last` is measured.
     start: Instant,
     /// Start of the last successful poll, in microseconds since `start`; 0 before the first successful poll.
@@ -57,10 +59,11 @@ impl Read {
     ];
 }
 
-impl HealthTracker {
-    /// Creates a tracker. Tokens stay valid for `grace` after the last successful poll.
-    pub(crate) fn new(grace: Duration) -> Self {
+impl TrackedStore {
+    /// Tracks a store. Tokens stay valid for `grace` after the last successful poll.
+    pub(crate) fn new(inner: Arc<dyn Store>, grace: Duration) -> Self {
         Self {
+            inner,
             start: Instant::now(),
             last: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -88,8 +91,19 @@ impl HealthTracker {
         self.failed.store(true, Ordering::SeqCst);
     }
 
+    /// Runs a write with a time limit, and records whether it succeeded.
+    pub(crate) async fn write<T>(
+        &self,
+        limit: Duration,
+        write: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let written = with_timeout(limit, write).await;
+        self.note_write(&written);
+        written
+    }
+
     /// Records whether a write succeeded. Logs when writes begin to fail and when they succeed again.
-    pub(crate) fn note_write<T>(&self, written: &Result<T>) {
+    fn note_write<T>(&self, written: &Result<T>) {
         let error = match written {
             Ok(_) => {
                 if self.set_write_failure(None).is_some() {
@@ -169,17 +183,10 @@ impl HealthTracker {
     }
 }
 
-/// Reports the registry's health in `/readyz` and `/metrics`.
-#[derive(Debug)]
-pub(crate) struct HealthSource {
-    pub(crate) tracker: Arc<HealthTracker>,
-    pub(crate) store: Arc<dyn Store>,
-}
-
-impl ReadinessCheck for HealthSource {
+impl ReadinessCheck for TrackedStore {
     fn degraded(&self) -> Option<Degraded> {
-        let Some(age) = self.tracker.age().filter(|_| self.tracker.is_unavailable()) else {
-            let advice = self.tracker.write_failure()?;
+        let Some(age) = self.age().filter(|_| self.is_unavailable()) else {
+            let advice = self.write_failure()?;
             let reason = format!("the registry cannot be written: {advice}");
             return Some(Degraded { reason, details: Vec::new(), credentials_accepted_for: None });
         };
@@ -189,27 +196,27 @@ impl ReadinessCheck for HealthSource {
                 "the registry was last read {age} s ago; that state is served, see the log"
             ),
             details: vec![("registry_age_seconds", age)],
-            credentials_accepted_for: Some(self.tracker.grace_left()),
+            credentials_accepted_for: Some(self.grace_left()),
         })
     }
 
     fn write_metrics(&self, metrics: &mut MetricsWriter) {
-        let Some(age) = self.tracker.age() else { return };
+        let Some(age) = self.age() else { return };
         let help = "Seconds since the last successful poll of the registry began.";
         metrics.gauge("callgate_registry_age_seconds", help, age.as_secs_f64());
         let help = "Failed polls of the registry.";
-        metrics.counter("callgate_registry_failures_total", help, self.tracker.failures());
+        metrics.counter("callgate_registry_failures_total", help, self.failures());
         let help = "Failed writes to the registry.";
-        let failures = self.tracker.write_failures.load(Ordering::Relaxed);
+        let failures = self.write_failures.load(Ordering::Relaxed);
         metrics.counter("callgate_registry_write_failures_total", help, failures);
         let help = "1 if the last write to the registry succeeded, 0 if it failed.";
-        let is_writable = self.tracker.write_failure().is_none();
+        let is_writable = self.write_failure().is_none();
         metrics.gauge("callgate_registry_writable", help, f64::from(u8::from(is_writable)));
         let help = "Statements sent to the registry.";
-        metrics.counter("callgate_registry_statements_total", help, self.store.statements());
+        metrics.counter("callgate_registry_statements_total", help, self.inner.statements());
         let help = "Reads of the registry by kind.";
         metrics.family("callgate_registry_reads_total", "counter", help);
-        for (what, count) in self.tracker.reads() {
+        for (what, count) in self.reads() {
             metrics.sample(&format!("{{what=\"{what}\"}}"), count);
         }
     }
