@@ -171,14 +171,10 @@ impl Festi {
         let mut tokens = Vec::new();
         for table in tables {
             match table {
-                Table::Methods => {
-                    rows.methods = reading.rows(*table).await?.map(read::method).collect()
-                }
+                Table::Methods => rows.methods = reading.each(*table, read::method).await?,
                 Table::Sections => rows.sections = reading.keyed(*table, read::section).await?,
-                Table::Actions => {
-                    rows.actions = reading.rows(*table).await?.map(read::action).collect()
-                }
-                Table::Roles => rows.roles = reading.rows(*table).await?.map(read::role).collect(),
+                Table::Actions => rows.actions = reading.each(*table, read::action).await?,
+                Table::Roles => rows.roles = reading.each(*table, read::role).await?,
                 Table::Users => rows.users = reading.keyed(*table, read::user).await?,
                 Table::Tokens => tokens = reading.tokens().await?,
                 Table::RoleGrants => {
@@ -187,9 +183,7 @@ impl Festi {
                 Table::UserGrants => {
                     rows.user_grants = reading.keyed(*table, read::grant("id_user")).await?;
                 }
-                Table::Settings => {
-                    rows.settings = reading.rows(*table).await?.map(read::setting).collect()
-                }
+                Table::Settings => rows.settings = reading.each(*table, read::setting).await?,
             }
         }
         Ok(Read { rows, tokens, layout, fingerprints })

@@ -92,28 +92,27 @@ impl PollState {
 
     /// Returns the tables to poll now.
     pub(super) fn due(&self, now: Instant) -> Vec<Table> {
-        let seen = self.seen();
-        let is_due = |last: Option<Instant>, every: Duration| {
-            last.is_none_or(|last| now.duration_since(last) + SLACK >= every)
-        };
+        let [access, methods] = self.next_polls();
         let mut due = Vec::new();
-        if is_due(seen.access_polled_at, self.every.access) {
+        if access <= now {
             due.extend(Table::ALL.into_iter().filter(|table| *table != Table::Methods));
         }
-        if is_due(seen.methods_polled_at, self.every.methods) {
+        if methods <= now {
             due.push(Table::Methods);
         }
         due
     }
 
-    /// Returns the time of the next poll.
-    pub(super) fn next_due(&self) -> Instant {
+    /// Returns the times of the next polls of permissions and of methods.
+    pub(super) fn next_polls(&self) -> [Instant; 2] {
         let seen = self.seen();
-        let due = |last: Option<Instant>, every: Duration| {
-            last.unwrap_or(self.begun) + every.saturating_sub(SLACK)
+        let next = |last: Option<Instant>, every: Duration| {
+            last.map_or(self.begun, |last| last + every.saturating_sub(SLACK))
         };
-        due(seen.access_polled_at, self.every.access)
-            .min(due(seen.methods_polled_at, self.every.methods))
+        [
+            next(seen.access_polled_at, self.every.access),
+            next(seen.methods_polled_at, self.every.methods),
+        ]
     }
 
     pub(super) fn layout(&self) -> Layout {

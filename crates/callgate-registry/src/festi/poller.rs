@@ -45,7 +45,10 @@ impl Poller {
             let took = began.elapsed();
             let next = match &polled {
                 // Waits at least as long as the poll took.
-                Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_INTERVAL)),
+                Ok(()) => {
+                    let [access, methods] = self.watch.next_polls();
+                    access.min(methods).max(Instant::now() + took.max(MIN_INTERVAL))
+                }
                 Err(_) => Instant::now() + random_between(MAX_BACKOFF / 2, MAX_BACKOFF),
             };
             self.watch.set_failure(polled.err());

@@ -22,6 +22,10 @@ pub(super) struct Reading<'t, 'p> {
 }
 
 impl Reading<'_, '_> {
+    pub(super) async fn each<T>(&mut self, table: Table, read: fn(Row) -> T) -> Result<Vec<T>> {
+        Ok(self.rows(table).await?.into_iter().map(read).collect())
+    }
+
     /// Reads a table whose rows have ids of users, roles or sections.
     pub(super) async fn keyed<T>(
         &mut self,
@@ -30,7 +34,7 @@ impl Reading<'_, '_> {
     ) -> Result<Vec<T>> {
         let name = self.layout.found(table).map(|found| found.name.clone());
         let keys = Keys { table: name.unwrap_or_default() };
-        self.rows(table).await?.map(|row| read(&keys, row)).collect()
+        self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
     }
 
     /// Reads user ids and digests of tokens.
@@ -49,16 +53,14 @@ impl Reading<'_, '_> {
     }
 
     /// Returns the rows of a table, or no rows if the table is missing.
-    pub(super) async fn rows(&mut self, table: Table) -> Result<std::vec::IntoIter<Row>> {
-        let Some(found) = self.layout.found(table) else { return Ok(Vec::new().into_iter()) };
-        let Some(sql) = select(table, found, self.dialect) else {
-            return Ok(Vec::new().into_iter());
-        };
+    async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
+        let Some(found) = self.layout.found(table) else { return Ok(Vec::new()) };
+        let Some(sql) = select(table, found, self.dialect) else { return Ok(Vec::new()) };
         let rows = self.moment.rows(&sql, &[]).await?;
         if rows.len() > MAX_ROWS {
             return Err(FestiError::TooManyRows { table: found.name.clone(), max: MAX_ROWS });
         }
-        Ok(rows.into_iter())
+        Ok(rows)
     }
 }
 
