@@ -15,7 +15,7 @@ mod requirement;
     allow(dead_code, reason = "only calls to services and streams are limited by shares")
 )]
 mod shares;
-mod tool_limits;
+pub(crate) mod tool_limits;
 mod rate_limiter;
 mod running_calls;
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod guide {}
 /// Items for the other crates of this workspace. Changes without notice.
 #[doc(hidden)]
 pub mod internal {
+    pub use crate::access::tool_limits::matches_pattern;
     pub use crate::backoff::random_between;
     pub use crate::gateway::openrpc::{Components, ContentDescriptor, SourceSchema};
     pub use crate::lint::examples::refused_examples;

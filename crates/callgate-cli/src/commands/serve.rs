@@ -174,9 +174,7 @@ pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
 }
 
 fn upstream_factory(config: &Config, registry: &Registry) -> ForwardFactory {
-    let credentials = registry.credentials().clone();
-    let row_limits = Arc::clone(config.upstreams.row_limits());
-    ForwardFactory { call_timeout: config.call_timeout, credentials, row_limits }
+    config.upstreams.factory(config.call_timeout, registry.credentials().clone())
 }
 
 /// Returns a builder with the options of both transports.

@@ -216,17 +216,20 @@ impl Value<'_> {
         items.map(ToOwned::to_owned).collect()
     }
 
-    pub(super) fn parsed<T: FromStr>(self, expected: &str) -> anyhow::Result<Vec<T>> {
-        let items = self.list().into_iter().map(|item| item.parse());
-        items.map(|item| item.map_err(|_| self.wrong(expected))).collect()
+    /// Parses each item of a list.
+    pub(super) fn parsed<T>(
+        self,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        let items = self.list().into_iter();
+        items.map(|item| parse(&item).ok_or_else(|| self.wrong(expected))).collect()
     }
 
     pub(super) fn networks(self) -> anyhow::Result<Vec<IpNet>> {
-        let network = |text: String| {
-            let network = text.parse().or_else(|_| text.parse().map(|one: IpAddr| one.into()));
-            network.map_err(|_| self.wrong("addresses such as `127.0.0.1` or `10.0.0.0/8`"))
-        };
-        self.list().into_iter().map(network).collect()
+        self.parsed("addresses such as `127.0.0.1` or `10.0.0.0/8`", |text| {
+            text.parse().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()))
+        })
     }
 
     pub(super) fn rate<T: FromStr<Err = LimitError>>(self) -> anyhow::Result<T> {

@@ -53,9 +53,17 @@ impl Upstreams {
         Self { row_limits: Arc::new(limits), ..self }
     }
 
-    /// Returns the limits on what upstreams in the registry may use.
-    pub(crate) fn row_limits(&self) -> &Arc<RowLimits> {
-        &self.row_limits
+    /// Returns `true` if upstreams in the registry may have this target.
+    pub(crate) fn allows_row_target(&self, target: &Target) -> bool {
+        self.row_limits.allows_target(target)
+    }
+
+    pub(crate) fn factory(
+        &self,
+        call_timeout: Duration,
+        credentials: UserCredentials,
+    ) -> ForwardFactory {
+        ForwardFactory { call_timeout, credentials, row_limits: Arc::clone(&self.row_limits) }
     }
 
     /// Checks a row without reading its secrets.
@@ -143,7 +151,7 @@ impl Upstreams {
         let names = self.names().chain(rows.iter().map(|row| row.name.as_str()));
         names
             .filter_map(|name| {
-                let style = self.read_one(name, rows, |table| Ok(table.param_style())).ok()??;
+                let style = self.read_one(name, rows, |table| Ok(table.params)).ok()??;
                 Some((name.to_owned(), style?))
             })
             .collect()
@@ -165,11 +173,11 @@ impl Upstreams {
     }
 
     pub(crate) fn build(&self, factory: &ForwardFactory) -> anyhow::Result<Vec<(String, Forward)>> {
-        let built = self.names().filter_map(|name| {
-            let forward = self.forward(name, &[], factory).transpose()?;
-            Some(forward.map(|forward| (name.to_owned(), forward)))
-        });
-        built.collect()
+        let build = |(name, table): (&String, &UpstreamTable)| {
+            let forward = factory.forward(name, table, Secrets::Read);
+            Ok((name.clone(), forward.with_context(|| self.place(name))?))
+        };
+        self.tables.iter().map(build).collect()
     }
 }
 
@@ -199,7 +207,7 @@ impl UpstreamSummary {
             name: name.to_owned(),
             source: source.to_owned(),
             url: table.map_or_else(|_| "…".to_owned(), UpstreamTable::shown_url),
-            sends_credentials: table.is_ok_and(UpstreamTable::sends_credentials),
+            sends_credentials: table.is_ok_and(|table| table.credential.is_some()),
             problem,
         }
     }
@@ -209,9 +217,9 @@ impl UpstreamSummary {
 #[derive(Debug, Clone)]
 pub(crate) struct ForwardFactory {
     /// Timeout of upstreams without `timeout_seconds`.
-    pub(crate) call_timeout: Duration,
-    pub(crate) credentials: UserCredentials,
-    pub(crate) row_limits: Arc<RowLimits>,
+    call_timeout: Duration,
+    credentials: UserCredentials,
+    row_limits: Arc<RowLimits>,
 }
 
 /// Creates a factory for checks, without credentials.

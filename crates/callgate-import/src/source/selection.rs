@@ -1,5 +1,7 @@
 //! Selection of methods by patterns, in which `*` matches any text.
 
+use callgate::internal::matches_pattern;
+
 /// Patterns for the ids of methods.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
@@ -11,28 +13,15 @@ pub struct Selection {
 
 impl Selection {
     pub(crate) fn has(&self, id: &str) -> bool {
-        (self.select.is_empty() || self.select.iter().any(|pattern| matches(id, pattern)))
-            && !self.exclude.iter().any(|pattern| matches(id, pattern))
+        (self.select.is_empty() || self.select.iter().any(|pattern| matches_pattern(pattern, id)))
+            && !self.exclude.iter().any(|pattern| matches_pattern(pattern, id))
     }
 
     /// Returns the patterns that match none of the ids.
     pub(crate) fn unused<'a>(&'a self, ids: &[&str]) -> Vec<&'a str> {
         let patterns = self.select.iter().chain(&self.exclude).map(String::as_str);
-        patterns.filter(|pattern| !ids.iter().any(|id| matches(id, pattern))).collect()
+        patterns.filter(|pattern| !ids.iter().any(|id| matches_pattern(pattern, id))).collect()
     }
-}
-
-/// Returns `true` if the id matches. Matches each part between two `*` at its first occurrence, which is sufficient.
-fn matches(id: &str, pattern: &str) -> bool {
-    let Some((first, others)) = pattern.split_once('*') else { return id == pattern };
-    let Some(mut rest) = id.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = others.split('*').collect();
-    let last = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some((_, behind)) = rest.split_once(part) else { return false };
-        rest = behind;
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]
@@ -50,7 +39,7 @@ mod tests {
             ("user.get", "**user.get**"),
             ("aab", "*ab"),
         ] {
-            assert!(matches(id, pattern), "{id} {pattern}");
+            assert!(matches_pattern(pattern, id), "{id} {pattern}");
         }
         for (id, pattern) in [
             ("user.get", "user"),
@@ -60,7 +49,7 @@ mod tests {
             ("ab", "ab*b"),
             ("user.get", "u?er.get"),
         ] {
-            assert!(!matches(id, pattern), "{id} {pattern}");
+            assert!(!matches_pattern(pattern, id), "{id} {pattern}");
         }
     }
 }

@@ -58,7 +58,7 @@ const RESULT_BYTES: &str = "result bytes";
 impl ToolLimits {
     /// Returns the limits of a method.
     pub(super) fn of(&self, method: &str) -> impl Iterator<Item = &ToolLimit> {
-        self.0.iter().filter(move |limit| matches(&limit.pattern, method))
+        self.0.iter().filter(move |limit| matches_pattern(&limit.pattern, method))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,7 +89,7 @@ fn lower<T: Ord + Copy>(limit: &mut Option<T>, other: T) {
 }
 
 /// Returns `true` if `text` matches `pattern`, in which `*` matches any characters.
-fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else {
@@ -244,7 +244,7 @@ mod tests {
             ("*", "anything", true),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

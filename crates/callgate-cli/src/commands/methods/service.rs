@@ -276,7 +276,7 @@ fn suggestion(
     };
     let table = [head, format!("[upstreams.{name}]")].into_iter().chain(keys.iter().map(line));
     let is_all = keys.len() == 1 && !target.has_query() && name == upstream;
-    let is_allowed = config.upstreams.row_limits().allows_target(target);
+    let is_allowed = config.upstreams.allows_row_target(target);
     let command =
         (is_all && is_allowed).then(|| format!("or: callgate upstream set {name} url={target}"));
     Configured::Nowhere { table: table.collect(), command }

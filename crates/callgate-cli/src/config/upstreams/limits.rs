@@ -6,10 +6,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
-use std::str::FromStr;
 
 use callgate::forward::Target;
 use callgate::http::IpNet;
+use callgate::internal::matches_pattern;
 use serde_json::json;
 
 use crate::config::sources::Values;
@@ -23,7 +23,8 @@ const DIRECTORY: &str = "registry_upstreams.directory";
 pub(crate) struct RowLimits {
     /// Allowed targets. If empty, upstreams in the registry are refused.
     targets: Vec<TargetPattern>,
-    variables: Vec<VariablePattern>,
+    /// Allowed environment variables: names, or prefixes such as `SHOP_*`.
+    variables: Vec<String>,
     /// Directory of the files that upstreams may use; `None` if they may use no files.
     directory: Option<PathBuf>,
 }
@@ -42,15 +43,18 @@ impl RowLimits {
         Ok(Self {
             targets: values.get(TARGETS).parsed(
                 "hosts such as `localhost`, `10.0.0.0/8`, `*.example.com:443` or `unix:/run/app.sock`",
+                TargetPattern::parse,
             )?,
             variables: values
                 .get(VARIABLES)
-                .parsed("names of variables such as `SHOP_TOKEN` or `SHOP_*`")?,
+                .parsed("names of variables such as `SHOP_TOKEN` or `SHOP_*`", |text| {
+                    is_variable_pattern(text).then(|| text.to_owned())
+                })?,
             directory: (!directory.is_empty()).then(|| directory.into()),
         })
     }
 
-    pub(crate) fn allows_target(&self, target: &Target) -> bool {
+    pub(super) fn allows_target(&self, target: &Target) -> bool {
         self.targets.iter().any(|pattern| pattern.matches(target))
     }
 
@@ -63,7 +67,9 @@ impl RowLimits {
         for reference in references {
             let is_allowed = match &reference {
                 Reference::Target(target) => self.allows_target(target),
-                Reference::Variable(name) => self.variables.iter().any(|it| it.matches(name)),
+                Reference::Variable(name) => {
+                    self.variables.iter().any(|pattern| matches_pattern(pattern, name))
+                }
                 Reference::File(file) => {
                     self.directory.as_deref().is_some_and(|directory| is_below(file, directory))
                 }
@@ -117,11 +123,12 @@ impl RowLimits {
             let new: Vec<String> = refused.iter().filter_map(add).collect();
             (!new.is_empty()).then(|| json!([known, new].concat().join(", ")))
         };
-        let targets = with(texts(&self.targets), &|it| match it {
+        let known = self.targets.iter().map(|pattern| pattern.text.clone());
+        let targets = with(known.collect(), &|it| match it {
             Reference::Target(target) => Some(address(target)),
             _ => None,
         });
-        let variables = with(texts(&self.variables), &|it| match it {
+        let variables = with(self.variables.clone(), &|it| match it {
             Reference::Variable(name) => Some((*name).to_owned()),
             _ => None,
         });
@@ -157,10 +164,6 @@ fn address(target: &Target) -> String {
         Some(socket) => format!("unix:{}", socket.display()),
         None => format!("{}:{}", target.host(), target.port()),
     }
-}
-
-fn texts(patterns: &[impl ToString]) -> Vec<String> {
-    patterns.iter().map(ToString::to_string).collect()
 }
 
 /// Returns `true` if a file is in a directory or below it. Links are followed. If the file does not exist, its path is
@@ -213,24 +216,11 @@ impl TargetPattern {
         };
         is_host && self.port.is_none_or(|port| port == target.port())
     }
-}
 
-impl fmt::Display for TargetPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// The text is not a host, an address, a network or a socket.
-#[derive(Debug)]
-struct InvalidPattern;
-
-impl FromStr for TargetPattern {
-    type Err = InvalidPattern;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
+    /// Parses a host, an address, a network or a socket.
+    fn parse(text: &str) -> Option<Self> {
         let (host, port) = if let Some(path) = text.strip_prefix("unix:") {
-            let path = Some(path).filter(|path| path.starts_with('/')).ok_or(InvalidPattern)?;
+            let path = Some(path).filter(|path| path.starts_with('/'))?;
             (HostPattern::Socket(path.into()), None)
         } else if let Ok(network) = text.parse() {
             (HostPattern::Network(network), None)
@@ -240,58 +230,33 @@ impl FromStr for TargetPattern {
             (HostPattern::Network(address.ip().to_canonical().into()), Some(address.port()))
         } else {
             let (host, port) = match text.split_once(':') {
-                Some((host, port)) => (host, Some(port.parse().map_err(|_| InvalidPattern)?)),
+                Some((host, port)) => (host, Some(port.parse().ok()?)),
                 None => (text, None),
             };
             (HostPattern::from_name(&host.to_ascii_lowercase())?, port)
         };
-        Ok(Self { host, port, text: text.to_owned() })
+        Some(Self { host, port, text: text.to_owned() })
     }
 }
 
 impl HostPattern {
-    fn from_name(name: &str) -> Result<Self, InvalidPattern> {
+    fn from_name(name: &str) -> Option<Self> {
         let plain = name.strip_prefix("*.").unwrap_or(name);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if plain.is_empty() || !plain.chars().all(is_plain) {
-            return Err(InvalidPattern);
+            return None;
         }
-        Ok(match name.strip_prefix('*') {
+        Some(match name.strip_prefix('*') {
             Some(suffix) => Self::Subdomains(suffix.to_owned()),
             None => Self::Name(name.to_owned()),
         })
     }
 }
 
-/// Names of environment variables: one, or those with a prefix (`SHOP_*`).
-#[derive(Debug)]
-struct VariablePattern {
-    name: String,
-    is_prefix: bool,
-}
-
-impl VariablePattern {
-    fn matches(&self, variable: &str) -> bool {
-        if self.is_prefix { variable.starts_with(&self.name) } else { variable == self.name }
-    }
-}
-
-impl fmt::Display for VariablePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.name, if self.is_prefix { "*" } else { "" })
-    }
-}
-
-impl FromStr for VariablePattern {
-    type Err = InvalidPattern;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
-        let name = text.strip_suffix('*').unwrap_or(text);
-        if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-            return Err(InvalidPattern);
-        }
-        Ok(Self { name: name.to_owned(), is_prefix: name != text })
-    }
+/// Returns `true` for the name of a variable, and for a prefix with `*` at its end.
+fn is_variable_pattern(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]
@@ -299,7 +264,7 @@ mod tests {
     use super::*;
 
     fn allows(pattern: &str, url: &str) -> bool {
-        let pattern: TargetPattern = pattern.parse().unwrap();
+        let pattern = TargetPattern::parse(pattern).unwrap();
         pattern.matches(&url.parse().unwrap())
     }
 
@@ -329,7 +294,7 @@ mod tests {
             assert!(!allows(pattern, refused), "{pattern} {refused}");
         }
         for wrong in ["*", "*.", "http://localhost", "a:b", "a*b", "unix:a.sock", "a/24", ":80"] {
-            assert!(wrong.parse::<TargetPattern>().is_err(), "{wrong}");
+            assert!(TargetPattern::parse(wrong).is_none(), "{wrong}");
         }
     }
 
@@ -342,11 +307,11 @@ mod tests {
             ("SHOP_*", "shop_token", false),
             ("SHOP_*", "MY_SHOP_TOKEN", false),
         ] {
-            let pattern: VariablePattern = pattern.parse().unwrap();
-            assert_eq!(pattern.matches(name), is_allowed, "{pattern} {name}");
+            assert!(is_variable_pattern(pattern), "{pattern}");
+            assert_eq!(matches_pattern(pattern, name), is_allowed, "{pattern} {name}");
         }
         for wrong in ["*", "*_TOKEN", "A*B*"] {
-            assert!(wrong.parse::<VariablePattern>().is_err(), "{wrong}");
+            assert!(!is_variable_pattern(wrong), "{wrong}");
         }
     }
 

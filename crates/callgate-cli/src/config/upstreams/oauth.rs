@@ -14,7 +14,7 @@ use super::secrets::{Secrets, Text};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OAuthTable {
-    token_url: Text,
+    pub(super) token_url: Text,
     client_id: Option<Text>,
     client_secret: Option<Text>,
     scope: Option<String>,
@@ -28,10 +28,6 @@ impl OAuthTable {
     pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
         let optional = [&self.client_id, &self.client_secret, &self.refresh_token];
         [&self.token_url].into_iter().chain(optional.into_iter().flatten())
-    }
-
-    pub(super) fn token_url(&self) -> &Text {
-        &self.token_url
     }
 
     /// Returns the client. It sends requests to `token_url`. The client of a row does not write to files.

@@ -33,7 +33,7 @@ const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 #[expect(clippy::struct_excessive_bools, reason = "each is a key")]
 pub(super) struct UpstreamTable {
     url: Text,
-    params: Option<ParamStyle>,
+    pub(super) params: Option<ParamStyle>,
     #[serde(default)]
     first_params: Vec<Sourced<Value>>,
     #[serde(default)]
@@ -46,7 +46,7 @@ pub(super) struct UpstreamTable {
     ids: IdFormat,
     #[serde(default)]
     pass_caller: PassCallerTable,
-    credential: Option<CredentialTable>,
+    pub(super) credential: Option<CredentialTable>,
     oauth: Option<OAuthTable>,
     login: Option<LoginTable>,
     #[serde(default)]
@@ -106,7 +106,7 @@ struct PassCallerTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CredentialTable {
+pub(super) struct CredentialTable {
     header: Option<String>,
     #[serde(default)]
     first_param: bool,
@@ -165,7 +165,7 @@ impl UpstreamTable {
     }
 
     fn urls(&self) -> impl Iterator<Item = (&'static str, &Text)> {
-        let token_url = self.oauth.iter().map(|oauth| ("token_url", oauth.token_url()));
+        let token_url = self.oauth.iter().map(|oauth| ("token_url", &oauth.token_url));
         [("url", &self.url)].into_iter().chain(token_url)
     }
 
@@ -202,10 +202,6 @@ impl UpstreamTable {
             Text::External(external) => external.place(),
             Text::Inline(url) => without_query(url),
         }
-    }
-
-    pub(super) fn sends_credentials(&self) -> bool {
-        self.credential.is_some()
     }
 
     pub(super) fn credential(&self) -> anyhow::Result<Option<CredentialOptions>> {
@@ -269,7 +265,7 @@ impl UpstreamTable {
             options = options.ca_certificates(&pem).with_context(shown)?;
         }
         if let Some(oauth) = &self.oauth {
-            let url = self.checked_url("token_url", oauth.token_url(), secrets);
+            let url = self.checked_url("token_url", &oauth.token_url, secrets);
             let client = url.and_then(|url| oauth.client(&url, secrets, self.limits.is_some()));
             options = options.oauth(client.context("`oauth`")?);
         }
@@ -286,10 +282,6 @@ impl UpstreamTable {
             (Calls::PerTool, None) => Ok(Some(ToolPath::beside(target))),
             (Calls::PerTool, Some(path)) => Ok(Some(path.parse().context("`tool_path`")?)),
         }
-    }
-
-    pub(super) fn param_style(&self) -> Option<ParamStyle> {
-        self.params
     }
 
     pub(super) fn limits_callers(&self) -> bool {

@@ -8,7 +8,7 @@ use callgate::access::Decision;
 use callgate::upstream::{CallerMethods, Upstream as _};
 use callgate_registry::{MethodRow, SqlStore, UserCredentials};
 
-use crate::config::{Config, ForwardFactory};
+use crate::config::Config;
 
 /// A decision about a caller and a method, and the reason.
 #[derive(Debug)]
@@ -34,8 +34,7 @@ pub(super) async fn decide(
     // The credentials need the store, because an authorization server may replace a refresh token.
     let credentials = UserCredentials::stored_in(Arc::clone(store) as _);
     credentials.set(&store.credentials().await?);
-    let row_limits = Arc::clone(config.upstreams.row_limits());
-    let factory = ForwardFactory { call_timeout: config.call_timeout, credentials, row_limits };
+    let factory = config.upstreams.factory(config.call_timeout, credentials);
     let forward = config.upstreams.forward(name, &upstreams, &factory)?;
     let Some(lists) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
         return Ok(None);
