@@ -1,18 +1,21 @@
 //! Descriptions of methods that a running service may offer.
 
 use anyhow::Context as _;
+use callgate::forward::Target;
 
 use crate::drupal::Module;
-use crate::openrpc::{DocumentRequest, ReadOptions};
-use crate::service::{Attempts, Service};
+use crate::openrpc::ReadOptions;
+use crate::service::{Attempts, GET_DOCUMENT, Service};
 use crate::source::Source;
 use crate::{drupal, introspect, openrpc};
 
 /// A description of methods that a service offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Description {
-    /// An OpenRPC document.
-    OpenRpc(DocumentRequest),
+    /// The OpenRPC document that `rpc.discover` returns.
+    Discover,
+    /// An OpenRPC document at the URL. The service itself may be at another URL.
+    Document,
     /// The reply to `system.listMethods`.
     Introspection,
     /// The list of a module of Drupal.
@@ -20,11 +23,23 @@ pub enum Description {
 }
 
 impl Description {
+    /// Returns the possible OpenRPC documents of a service. The one that is more likely for the URL comes first.
+    pub fn openrpc(target: &Target) -> &'static [Self] {
+        let path = target.path().to_ascii_lowercase();
+        let is_file = [".json", ".openrpc", ".yaml", ".yml"].iter().any(|end| path.ends_with(end));
+        match (target.is_websocket(), is_file) {
+            // Over a WebSocket, only calls can be sent.
+            (true, _) => &[Self::Discover],
+            (false, true) => &[Self::Document, Self::Discover],
+            (false, false) => &[Self::Discover, Self::Document],
+        }
+    }
+
     /// Returns the name of the description, and the arguments of `callgate import` that read it.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::OpenRpc(DocumentRequest::Discover) => ("rpc.discover", "openrpc"),
-            Self::OpenRpc(DocumentRequest::Get) => ("a document at its URL", "openrpc"),
+            Self::Discover => ("rpc.discover", "openrpc"),
+            Self::Document => ("a document at its URL", "openrpc"),
             Self::Introspection => ("system.listMethods", "introspect"),
             Self::Drupal(Module::Mcp) => ("Drupal's module jsonrpc_mcp", "drupal"),
             Self::Drupal(Module::Discovery) => {
@@ -36,7 +51,7 @@ impl Description {
     /// Returns the problem and the hint for a service that does not have this description.
     fn absence(self) -> (&'static str, &'static str) {
         match self {
-            Self::OpenRpc(_) => (
+            Self::Discover | Self::Document => (
                 "offers no OpenRPC document",
                 "an OpenRPC document can also be imported from a file; `callgate import introspect` reads \
                  `system.listMethods`",
@@ -64,12 +79,18 @@ impl Description {
         attempts: &mut Attempts,
     ) -> anyhow::Result<Option<Source>> {
         match self {
-            Self::OpenRpc(request) => {
-                let Some(document) = request.send(service, attempts).await? else {
-                    return Ok(None);
+            Self::Discover | Self::Document => {
+                let checked = |text: String| openrpc::check(&text).map(|()| text);
+                let target = service.target();
+                let document = if self == Self::Discover {
+                    attempts.ask(service, "rpc.discover", checked).await?
+                } else {
+                    let reply = service.get(None).await;
+                    attempts.read(target, GET_DOCUMENT, reply, None, checked)?
                 };
-                let place = || format!("`{}`", service.target());
-                openrpc::read(&document, options).with_context(place).map(Some)
+                let Some(document) = document else { return Ok(None) };
+                let read = openrpc::read(&document, options);
+                read.with_context(|| format!("`{target}`")).map(Some)
             }
             Self::Introspection => introspect::read(service, options.upstream, attempts).await,
             Self::Drupal(module) => drupal::read(service, module, options.upstream, attempts).await,
@@ -80,8 +101,8 @@ impl Description {
     async fn add_keys(self, service: &Service, source: &mut Source) -> anyhow::Result<()> {
         source.upstream_keys = match self {
             // The document may be on a different server than the service.
-            Self::OpenRpc(DocumentRequest::Get) => None,
-            Self::OpenRpc(DocumentRequest::Discover) | Self::Introspection => Some(Vec::new()),
+            Self::Document => None,
+            Self::Discover | Self::Introspection => Some(Vec::new()),
             Self::Drupal(module) => {
                 Some(drupal::upstream_keys(service, module, &mut source.notes).await?)
             }

@@ -64,12 +64,10 @@ pub(crate) async fn read(
 }
 
 async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
-    let list = service.ask(LIST, &[]).await.map(|list| list.get().to_owned());
-    let read =
-        |list: String| serde_json::from_str(&list).map_err(|_| "the reply is not a list of names");
-    let what = service.request_name(LIST);
-    let names: Option<Vec<String>> = attempts.read(service.target(), &what, list, None, read)?;
-    let Some(mut names) = names else { return Ok(None) };
+    let read = |list: String| {
+        serde_json::from_str::<Vec<String>>(&list).map_err(|_| "the reply is not a list of names")
+    };
+    let Some(mut names) = attempts.ask(service, LIST, read).await? else { return Ok(None) };
     if names.len() > MAX_METHODS {
         bail!("{} has {} methods, more than {MAX_METHODS}", service.target(), names.len());
     }

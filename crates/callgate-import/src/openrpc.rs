@@ -10,22 +10,21 @@ mod external;
 
 mod method;
 
-mod request;
 #[cfg(test)]
 mod tests;
 
 use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::hint::hinted;
 use crate::source::{Refusal, Source};
 use crate::text::counted;
 use crate::yaml;
-use method::Reader;
-use references::References;
+use references::Document;
 
 pub use external::{ExternalFile, Reference, parse_reference};
-pub use request::DocumentRequest;
 
 /// How to read a document.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +73,29 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
+/// Checks that the reply of a service is an OpenRPC document.
+pub(crate) fn check(text: &str) -> Result<(), &'static str> {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(rename = "openrpc")]
+        _version: String,
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    if serde_json::from_str::<Head>(text).is_ok() {
+        return Ok(());
+    }
+    let document = parse(text).unwrap_or_default();
+    // The reader reports an OpenAPI document with an explanation.
+    if version(&document).is_ok() || is_openapi(&document) {
+        return Ok(());
+    }
+    Err(if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        "the reply is JSON, but not an OpenRPC document"
+    } else {
+        "the reply is not JSON"
+    })
+}
+
 /// Reads a document.
 pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     let mut document = parse(text)?;
@@ -96,18 +118,18 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     source.notes.extend(servers(&document));
     let note = |name: &str| format!("note: no `$ref` refers to `{name}` of `--reference`");
     source.notes.extend(unused.into_iter().map(note));
-    let reader = Reader { references: References { document: &document } };
+    let document = Document(&document);
     for (number, method) in methods.iter().enumerate() {
         // This method is the service's own description, which Callgate replaces with one of its own.
-        if reader.name(method).as_deref() == Some("rpc.discover") {
+        if document.name(method).as_deref() == Some("rpc.discover") {
             continue;
         }
-        let read = reader.read(method).map(|(proposal, note)| {
+        let read = document.read(method).map(|(proposal, note)| {
             source.notes.extend(note);
             proposal
         });
         source.add(read.map_err(|reason| {
-            let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
+            let id = document.name(method).unwrap_or_else(|| format!("methods[{number}]"));
             Refusal::new(id, format!("{reason:#}"))
         }))?;
     }

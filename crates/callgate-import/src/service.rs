@@ -56,12 +56,6 @@ impl Service {
         self.forward.query(method, &params).await
     }
 
-    /// Returns the name of a request for error messages.
-    pub(crate) fn request_name(&self, method: &str) -> String {
-        let post = if self.target().is_websocket() { "" } else { "POST " };
-        format!("{post}{method}")
-    }
-
     /// Returns the document at the service's URL, or at another URL of the same server.
     pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, QueryError> {
         self.forward.get(other).await

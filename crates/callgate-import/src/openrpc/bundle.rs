@@ -9,13 +9,13 @@ use anyhow::{Context as _, ensure};
 use callgate::internal::{for_each_schema_mut, inline_definitions, json_bytes};
 use serde_json::{Map, Value, json};
 
-use super::references::{References, pointer};
+use super::references::{Document, pointer};
 use crate::limits::{MAX_COPIED_BYTES, MAX_DEFINITIONS, MAX_SCHEMA_BYTES};
 
 /// The schemas of one method. All of them are copied by [`Bundle::copy`].
 #[derive(Debug)]
 pub(super) struct Bundle<'a> {
-    references: References<'a>,
+    document: Document<'a>,
     /// Keys in `$defs`, by the location of the definition.
     keys: HashMap<Location, String>,
     used_keys: HashSet<String>,
@@ -29,9 +29,9 @@ pub(super) struct Bundle<'a> {
 type Location = (String, Option<usize>);
 
 impl<'a> Bundle<'a> {
-    pub(super) fn new(references: References<'a>) -> Self {
+    pub(super) fn new(document: Document<'a>) -> Self {
         let (keys, used_keys, waiting) = (HashMap::new(), HashSet::new(), VecDeque::new());
-        Self { references, keys, used_keys, waiting, bytes_left: MAX_COPIED_BYTES }
+        Self { document, keys, used_keys, waiting, bytes_left: MAX_COPIED_BYTES }
     }
 
     /// Returns a copy of a schema whose references point into `$defs`.
@@ -104,7 +104,7 @@ impl<'a> Bundle<'a> {
     /// contains the reference, because many tools embed whole schemas in documents.
     fn key(&mut self, reference: &str, own_root: &'a Value) -> anyhow::Result<String> {
         let pointer = pointer(reference)?;
-        let (location, target, root) = match self.references.find(reference) {
+        let (location, target, root) = match self.document.find(reference) {
             Ok(target) if !pointer.is_empty() => ((pointer, None), target, target),
             found => match (own_root.pointer(&pointer), found) {
                 (Some(target), _) => {

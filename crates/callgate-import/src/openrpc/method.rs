@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::bundle::Bundle;
 use super::kind;
-use super::references::{References, reference};
+use super::references::{Document, reference};
 use crate::limits::MAX_METHOD_BYTES;
 use crate::schema::object_schema;
 use crate::source::{Proposal, declared_safety};
@@ -32,21 +32,16 @@ struct Param<'a> {
     schema: &'a Value,
 }
 
-#[derive(Debug)]
-pub(super) struct Reader<'a> {
-    pub(super) references: References<'a>,
-}
-
-impl<'a> Reader<'a> {
+impl<'a> Document<'a> {
     /// Returns the name of a method, even if the rest of it is invalid.
-    pub(super) fn name(&self, method: &'a Value) -> Option<String> {
-        let method = self.references.follow(method).ok()?;
+    pub(super) fn name(self, method: &'a Value) -> Option<String> {
+        let method = self.follow(method).ok()?;
         Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
     }
 
     /// Reads a method. Returns a note if the schema of its result is invalid.
-    pub(super) fn read(&self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
-        let method = self.references.follow(method)?;
+    pub(super) fn read(self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
+        let method = self.follow(method)?;
         if !method.is_object() {
             return Err(wrong("the method", "an object", method));
         }
@@ -89,7 +84,7 @@ impl<'a> Reader<'a> {
         Ok((Proposal::new(row, safety).hide(hidden), note))
     }
 
-    fn params(&self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
+    fn params(self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
         const ANYTHING: &Value = &Value::Bool(true);
         let list = match method.get("params") {
             None | Some(Value::Null) => return Ok(Vec::new()),
@@ -100,7 +95,7 @@ impl<'a> Reader<'a> {
         let mut names = HashSet::new();
         for (number, descriptor) in list.iter().enumerate() {
             let position = format!("params[{number}]");
-            let descriptor = self.references.follow(descriptor)?;
+            let descriptor = self.follow(descriptor)?;
             if !descriptor.is_object() {
                 return Err(wrong(&position, "an object", descriptor));
             }
@@ -119,8 +114,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the schema of the parameters. Their order matters if they are positional.
-    fn input_schema(&self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
-        let mut bundle = Bundle::new(self.references);
+    fn input_schema(self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
+        let mut bundle = Bundle::new(self);
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for param in params {
             let mut property = bundle.add(param.schema).with_context(|| param.position.clone())?;
@@ -145,12 +140,12 @@ impl<'a> Reader<'a> {
         Ok(schema)
     }
 
-    fn output_schema(&self, result: &'a Value) -> anyhow::Result<Option<Value>> {
-        let descriptor = self.references.follow(result)?;
+    fn output_schema(self, result: &'a Value) -> anyhow::Result<Option<Value>> {
+        let descriptor = self.follow(result)?;
         let Some(schema) = descriptor.get("schema").filter(|schema| schema.is_object()) else {
             return Ok(None);
         };
-        let mut bundle = Bundle::new(self.references);
+        let mut bundle = Bundle::new(self);
         let schema = bundle.add(schema).context("result")?;
         let is_text = |key: &String| key == "title" || key == "description";
         let is_empty = schema.as_object().is_none_or(|members| members.keys().all(is_text));
@@ -159,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the arguments in the method's examples to parameter schemas that have no examples.
-    fn add_examples(&self, properties: &mut Map<String, Value>, method: &'a Value) {
+    fn add_examples(self, properties: &mut Map<String, Value>, method: &'a Value) {
         let mut found: Map<String, Value> = Map::new();
         for pairing in self.each(method, "examples").take(MAX_PAIRINGS) {
             for (number, example) in self.each(pairing, "params").take(properties.len()).enumerate()
@@ -187,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the summary, the description and the errors.
-    fn description(&self, method: &'a Value) -> String {
+    fn description(self, method: &'a Value) -> String {
         let mut parts = Vec::from_iter(description(method));
         let errors: Vec<String> = self
             .each(method, "errors")
@@ -205,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the annotations and the names of the tags.
-    fn annotations(&self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
+    fn annotations(self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
         let own = method.get("x-annotations").and_then(Value::as_object);
         let mut annotations = own.cloned().unwrap_or_default();
         // Only a person may turn off the check of arguments.
@@ -221,9 +216,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the members of a list, except references that cannot be resolved.
-    fn each(&self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    fn each(self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
         let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(|member| self.references.follow(member).ok())
+        list.filter_map(move |member| self.follow(member).ok())
     }
 }
 

@@ -7,14 +7,13 @@ use serde_json::Value;
 /// Maximum length of a chain of references.
 const MAX_CHAIN: usize = 32;
 
+/// An OpenRPC document.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct References<'a> {
-    pub(super) document: &'a Value,
-}
+pub(super) struct Document<'a>(pub(super) &'a Value);
 
-impl<'a> References<'a> {
+impl<'a> Document<'a> {
     pub(super) fn find(self, reference: &str) -> anyhow::Result<&'a Value> {
-        self.document.pointer(&pointer(reference)?).with_context(|| not_found(reference))
+        self.0.pointer(&pointer(reference)?).with_context(|| not_found(reference))
     }
 
     /// Returns a part of the document. If it is a reference, returns the part that it refers to.

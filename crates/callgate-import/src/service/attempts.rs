@@ -6,7 +6,7 @@
 use callgate::forward::{CallOutcome, QueryError, Target};
 use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
 
-use super::shortened_message;
+use super::{Service, shortened_message};
 use crate::hint::hinted;
 
 /// Phrases in errors of services that do not have a method, or have no information about it.
@@ -60,6 +60,18 @@ impl Attempts {
     /// reply.
     pub fn is_page(&self) -> bool {
         self.is_page
+    }
+
+    /// Calls a method that describes the service, and parses its reply with [`Self::read`].
+    pub(crate) async fn ask<T>(
+        &mut self,
+        service: &Service,
+        method: &str,
+        read: impl FnOnce(String) -> Result<T, &'static str>,
+    ) -> anyhow::Result<Option<T>> {
+        let post = if service.target().is_websocket() { "" } else { "POST " };
+        let reply = service.ask(method, &[]).await.map(|reply| reply.get().to_owned());
+        self.read(service.target(), &format!("{post}{method}"), reply, None, read)
     }
 
     /// Parses a reply. If the service does not have the description, records the reason and returns `None`.

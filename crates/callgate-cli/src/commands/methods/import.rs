@@ -12,7 +12,7 @@ use callgate::forward::Target;
 use callgate::http;
 use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
-use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
+use callgate_import::openrpc::{self, ExternalFile, ReadOptions};
 use callgate_import::watch::{self, Event, Policy, RepeatedImport};
 use callgate_import::{
     Description, Detail, Guess, ImportOptions, Importer, Source, drupal, manifest, read_file,
@@ -189,9 +189,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
                 return openrpc::read(&read_file(file)?, options).with_context(in_(file));
             }
             let target = source.as_deref().map(parse_url).transpose()?;
-            let descriptions = |target: &Target| {
-                DocumentRequest::all(target).iter().copied().map(Description::OpenRpc).collect()
-            };
+            let descriptions = |target: &Target| Description::openrpc(target).to_vec();
             read_service(config, target, service, options, descriptions).await
         }
         Import::Introspect { url: given, service, .. } => {

@@ -3,7 +3,7 @@
 use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
 use callgate::{Callgate, http};
-use callgate_import::openrpc::{DocumentRequest, ReadOptions};
+use callgate_import::openrpc::ReadOptions;
 use callgate_import::{
     Added, Attempts, Description, ImportOptions, Plan, Refusal, Service, Source, drupal,
 };
@@ -97,9 +97,8 @@ async fn find(
     let mut attempts = Attempts::searching();
     let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[], name: None };
     let service = given.service.service(config, target)?;
-    let over_http =
-        (!service.target().is_websocket()).then_some(Description::OpenRpc(DocumentRequest::Get));
-    let over_any = [Description::OpenRpc(DocumentRequest::Discover), Description::Introspection];
+    let over_http = (!service.target().is_websocket()).then_some(Description::Document);
+    let over_any = [Description::Discover, Description::Introspection];
     for description in over_any.into_iter().chain(over_http) {
         if attempts.is_page() && description == Description::Introspection {
             continue;
