@@ -59,7 +59,7 @@ pub(crate) async fn upstream_keys(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<UpstreamKeys> {
     let mut keys = Vec::new();
-    if module == Module::Mcp && service.options().tool_path.is_none() {
+    if module == Module::Mcp && service.options.tool_path.is_none() {
         match has_tool_urls(service).await? {
             Ok(true) => keys.push(("calls", json!("per_tool"))),
             Ok(false) => {}
@@ -69,7 +69,7 @@ pub(crate) async fn upstream_keys(
             )),
         }
     }
-    if !service.options().null_is_absent {
+    if !service.options.null_is_absent {
         keys.push(("null_is_absent", json!(true)));
     }
     Ok(keys)
@@ -77,12 +77,10 @@ pub(crate) async fn upstream_keys(
 
 /// Sets the options of a site that is not configured.
 pub async fn set_options(service: &mut Service, module: Module) -> anyhow::Result<()> {
-    let mut options = service.options().clone();
-    options.null_is_absent = true;
+    service.options.null_is_absent = true;
     if module == Module::Mcp && has_tool_urls(service).await? != Ok(false) {
-        options.tool_path = Some(ToolPath::beside(service.target()));
+        service.options.tool_path = Some(ToolPath::beside(service.target()));
     }
-    service.set_options(options);
     Ok(())
 }
 

@@ -16,11 +16,12 @@ pub(crate) use attempts::{GET_DOCUMENT, is_unknown_method};
 /// Maximum length of a service's message in an error, in characters.
 const MAX_MESSAGE: usize = 200;
 
-/// A running service, with the options for calling its methods.
+/// A running service.
 #[derive(Debug)]
 pub struct Service {
     forward: Forward,
-    options: ForwardOptions,
+    /// Options for calling the service's methods.
+    pub options: ForwardOptions,
 }
 
 impl Service {
@@ -34,15 +35,6 @@ impl Service {
     /// Returns the URL of the service.
     pub fn target(&self) -> &Target {
         self.options.target()
-    }
-
-    /// Returns the options for calling the service's methods.
-    pub fn options(&self) -> &ForwardOptions {
-        &self.options
-    }
-
-    pub(crate) fn set_options(&mut self, options: ForwardOptions) {
-        self.options = options;
     }
 
     /// Calls a method.

@@ -44,9 +44,8 @@ pub(crate) async fn run(config: &Config, given: &TryArgs) -> anyhow::Result<()> 
     let options = ImportOptions::default();
     found.source.apply_options(&options);
     let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
-    let mut service = found.service.options().clone();
-    service.trust_errors = true;
-    let forward = Forward::new(DEFAULT_UPSTREAM, service)?;
+    found.service.options.trust_errors = true;
+    let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options.clone())?;
     let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
     let gateway = Callgate::builder()
         .upstream(DEFAULT_UPSTREAM, forward)
