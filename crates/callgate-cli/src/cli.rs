@@ -20,7 +20,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use import::{DrupalDescription, Import, ImportCommand, Review};
+pub(crate) use import::{Import, ImportCommand, Review};
 pub(crate) use methods::{
     CallArgs, ExportArgs, ExportFormat, LintArgs, MethodCommand, MethodFields, UpstreamCommand,
 };

@@ -3,14 +3,19 @@
 use std::path::PathBuf;
 
 use callgate::model::ParamStyle;
+use callgate_import::drupal::Module;
 use callgate_import::openrpc::{Reference, parse_reference};
-use callgate_import::{RequiredMask, Selection, SourceParams, drupal};
+use callgate_import::{RequiredMask, Selection, SourceParams};
 use callgate_registry::TableNames;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::values::section_and_mask;
 use crate::commands::ServiceOptions;
 use crate::errors::hinted;
+
+/// Name of the default description of a Drupal site.
+pub(super) const DRUPAL_TOOLS: &str = "tools";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportCommand {
@@ -88,8 +93,8 @@ pub(crate) enum Import {
         /// URL of the site [default: the URL of the upstream]
         url: Option<String>,
         /// Description to read
-        #[arg(long, value_enum, default_value_t)]
-        from: DrupalDescription,
+        #[arg(long, value_parser = drupal_module(), default_value = DRUPAL_TOOLS)]
+        from: Module,
         #[command(flatten)]
         service: ServiceOptions,
         #[command(flatten)]
@@ -177,22 +182,16 @@ impl Import {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-pub(crate) enum DrupalDescription {
-    /// Tools of `jsonrpc_mcp`: methods that are marked as tools
-    #[default]
-    Tools,
-    /// All methods of `jsonrpc_discovery` that the requesting user may call
-    Discovery,
-}
-
-impl From<DrupalDescription> for drupal::Module {
-    fn from(description: DrupalDescription) -> Self {
-        match description {
-            DrupalDescription::Tools => Self::Mcp,
-            DrupalDescription::Discovery => Self::Discovery,
-        }
-    }
+/// Parses the name of a description of a Drupal site.
+pub(super) fn drupal_module() -> impl TypedValueParser<Value = Module> {
+    const DISCOVERY: &str = "discovery";
+    let tools = "Tools of `jsonrpc_mcp`: methods that are marked as tools";
+    let discovery = "All methods of `jsonrpc_discovery` that the requesting user may call";
+    PossibleValuesParser::new([
+        PossibleValue::new(DRUPAL_TOOLS).help(tools),
+        PossibleValue::new(DISCOVERY).help(discovery),
+    ])
+    .map(|name| if name == DISCOVERY { Module::Discovery } else { Module::Mcp })
 }
 
 /// What `--review` does with guesses of the safety.

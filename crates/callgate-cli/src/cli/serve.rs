@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use callgate_import::drupal::Module;
 use clap::Args;
 
-use super::DrupalDescription;
+use super::import::{DRUPAL_TOOLS, drupal_module};
 use super::values::address;
 use crate::commands::ServiceOptions;
 
@@ -47,8 +48,8 @@ pub(crate) struct TryArgs {
     #[command(flatten)]
     pub(crate) service: ServiceOptions,
     /// Description to read from a Drupal site
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) from: DrupalDescription,
+    #[arg(long, value_parser = drupal_module(), default_value = DRUPAL_TOOLS)]
+    pub(crate) from: Module,
     /// Address to listen on, on this machine [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,

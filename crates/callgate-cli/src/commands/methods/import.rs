@@ -202,7 +202,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             let site = given.as_deref().map(parse_url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
-            let description = Description::Drupal((*from).into());
+            let description = Description::Drupal(*from);
             read_service(config, target, service, options, |_| vec![description]).await
         }
         #[cfg(feature = "php")]

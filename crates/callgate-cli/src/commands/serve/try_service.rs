@@ -109,7 +109,7 @@ async fn find(
     if over_http.is_some() {
         let site = drupal::endpoint(service.target())?;
         let mut site = given.service.service(config, site)?;
-        let module = given.from.into();
+        let module = given.from;
         let description = Description::Drupal(module);
         if let Some(source) = description.read(&site, options, &mut attempts).await? {
             drupal::set_options(&mut site, module).await?;
