@@ -522,17 +522,23 @@ fn stricter_sections(merged: &Merged) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use callgate_registry::{DatabaseOptions, DatabaseUrl};
+    use tempfile::TempDir;
 
     use super::*;
 
-    #[tokio::test]
-    async fn only_the_previewed_change_is_written() {
+    /// Returns an empty registry, and the directory of its file.
+    pub(crate) async fn new_registry() -> (Arc<SqlStore>, TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
         let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-        let store = Arc::new(store);
+        (Arc::new(store), directory)
+    }
+
+    #[tokio::test]
+    async fn only_the_previewed_change_is_written() {
+        let (store, _directory) = new_registry().await;
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
         source.methods.push(Proposal { row, ..Proposal::default() });

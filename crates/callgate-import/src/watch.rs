@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::ensure;
 use callgate_registry::SqlStore;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use crate::hint::hinted;
@@ -22,27 +22,18 @@ const MAX_LOGGED: usize = 64 << 10;
 /// Error of a source that had methods before.
 const NO_METHODS: &str = "the source has no methods any more";
 
-/// Reads the source and calls [`Importer::run`]. The implementation decides in which process, because a source is
-/// untrusted input.
-pub type RunImport<'a> =
-    Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Option<Change>>> + Send + Sync + 'a>;
-
 /// An import that is repeated.
-pub struct RepeatedImport<'a> {
+#[derive(Debug)]
+pub struct RepeatedImport<'a, R> {
     /// Name of the import.
     pub name: &'a str,
-    /// Runs the import once.
-    pub run: RunImport<'a>,
+    /// Reads the source and calls [`Importer::run`]. The implementation decides in which process, because a source is
+    /// untrusted input.
+    pub run: R,
     /// Interval between two runs.
     pub every: Duration,
     /// What to do with a change.
     pub policy: Policy,
-}
-
-impl std::fmt::Debug for RepeatedImport<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RepeatedImport").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 /// What to do with a change of a source.
@@ -136,10 +127,12 @@ impl Importer<'_> {
 }
 
 /// Repeats imports and logs their events, until the future is dropped.
-pub async fn serve(imports: Vec<RepeatedImport<'_>>) {
-    let tasks = imports
-        .iter()
-        .map(|import| repeat(&import.run, import.every, Ok(None), |event| log(import, &event)));
+pub async fn serve<F: Future<Output = anyhow::Result<Option<Change>>>>(
+    imports: Vec<RepeatedImport<'_, impl Fn() -> F>>,
+) {
+    let tasks = imports.into_iter().map(|RepeatedImport { name, run, every, policy }| {
+        repeat(run, every, Ok(None), move |event| log(name, policy, &event))
+    });
     // Runs the imports concurrently, so that one that hangs does not delay the others.
     join_all(tasks).await;
 }
@@ -183,8 +176,7 @@ async fn repeat<F: Future<Output = anyhow::Result<Option<Change>>>>(
     }
 }
 
-fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
-    let name = import.name;
+fn log(name: &str, policy: Policy, event: &Event<'_>) {
     let change = match event {
         Event::Recovered => {
             return tracing::info!("the source of import `{name}` can be read again");
@@ -196,7 +188,7 @@ fn log(import: &RepeatedImport<'_>, event: &Event<'_>) {
         Event::Changed(change) => change,
     };
     let text = shown(&change.text);
-    match import.policy {
+    match policy {
         Policy::Apply => tracing::info!("import `{name}` wrote these changes:\n{text}"),
         Policy::Hold => {
             // A change that is not shown completely must not be approved from the log.
@@ -251,19 +243,20 @@ impl Pending<'_> {
 mod tests {
     use std::future::{pending, ready};
 
-    use callgate_registry::{DatabaseOptions, DatabaseUrl, MethodRow, Store as _};
+    use callgate_registry::{MethodRow, Store as _};
     use futures_util::FutureExt as _;
     use futures_util::future::try_join_all;
     use tokio::sync::mpsc;
     use tokio::time::timeout;
 
     use super::*;
+    use crate::plan::tests::new_registry;
     use crate::source::{ImportOptions, Proposal, RequiredMask, Source};
 
     #[tokio::test]
     async fn an_import_that_hangs_does_not_delay_others() {
         let (sender, mut runs) = mpsc::unbounded_channel();
-        let import = |name, run| RepeatedImport {
+        let import = |name, run: Box<dyn Fn() -> _>| RepeatedImport {
             name,
             run,
             every: Duration::from_millis(1),
@@ -289,10 +282,7 @@ mod tests {
     /// The change of one import differs if another import has written a section that both need.
     #[tokio::test]
     async fn imports_that_run_at_the_same_time_are_all_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
-        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-        let store = Arc::new(store);
+        let (store, _directory) = new_registry().await;
         let names: Vec<String> = (0..12).map(|n| format!("source{n}")).collect();
         let sources: Vec<Source> = names.iter().map(|name| source(name)).collect();
         let options = ImportOptions::default();
@@ -306,11 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_method_that_two_documents_have_lost_is_removed() {
         for policy in [Policy::Apply, Policy::Hold] {
-            let directory = tempfile::tempdir().unwrap();
-            let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
-            let (store, _) =
-                SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-            let store = &Arc::new(store);
+            let (store, _directory) = &new_registry().await;
             let run = async |title: &'static str, ids: &'static [&'static str], policy| {
                 let (source, options) = (&document(title, ids), &ImportOptions::default());
                 Importer { source, store, options }.run(title, policy).await.unwrap()
@@ -333,10 +319,7 @@ mod tests {
     /// Two documents with the same methods do not replace each other's methods, not even hidden ones.
     #[tokio::test]
     async fn documents_with_the_same_methods_change_nothing_in_turn() {
-        let directory = tempfile::tempdir().unwrap();
-        let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
-        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-        let store = Arc::new(store);
+        let (store, _directory) = new_registry().await;
         let sources = ["Cats", "Dogs"].map(|title| {
             let mut source = document(title, &["ping", "old"]);
             source.methods[1].row.exposed = Some("0".to_owned());

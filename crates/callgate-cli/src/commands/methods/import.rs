@@ -162,7 +162,7 @@ async fn watch(
 pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
     let imports = config.imports.iter().map(|(name, repeated)| RepeatedImport {
         name,
-        run: Box::new(|| Box::pin(process::start(&config, &global, name))),
+        run: || process::start(&config, &global, name),
         every: repeated.every,
         policy: repeated.policy,
     });
