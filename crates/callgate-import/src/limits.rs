@@ -2,8 +2,6 @@
 
 use callgate_registry::{MethodRow, TypeRow};
 
-use crate::hint::hinted;
-
 /// Maximum size of a file or of a document that a service returns, in bytes.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum number of methods that a service lists.
@@ -20,33 +18,7 @@ pub(crate) const MAX_METHOD_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum size of all methods and classes of a source, in bytes.
 pub(crate) const MAX_SOURCE_BYTES: usize = 64 * 1024 * 1024;
 /// Assumed size of a method in memory in addition to its texts, in bytes.
-const METHOD_OVERHEAD: usize = 1024;
-
-/// Number of bytes that can still be used for methods of a source.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    left: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { left: MAX_SOURCE_BYTES }
-    }
-}
-
-impl Budget {
-    /// Counts a part of the source. Fails if the source is too large.
-    pub(crate) fn spend(&mut self, bytes: usize) -> anyhow::Result<()> {
-        let left = self.left.checked_sub(bytes.saturating_add(METHOD_OVERHEAD));
-        self.left = left.ok_or_else(|| {
-            hinted(
-                format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes"),
-                "import it in parts, or shorten descriptions that many methods share",
-            )
-        })?;
-        Ok(())
-    }
-}
+pub(crate) const METHOD_OVERHEAD: usize = 1024;
 
 /// Returns the size of the texts of a method.
 pub(crate) fn method_bytes(row: &MethodRow) -> usize {

@@ -13,7 +13,10 @@ use callgate_registry::{
 };
 use serde_json::Value;
 
-use crate::limits::{Budget, MAX_METHOD_BYTES, method_bytes, type_bytes};
+use crate::hint::hinted;
+use crate::limits::{
+    MAX_METHOD_BYTES, MAX_SOURCE_BYTES, METHOD_OVERHEAD, method_bytes, type_bytes,
+};
 use crate::text::shortened;
 
 pub use selection::Selection;
@@ -99,8 +102,8 @@ pub struct Source {
     pub upstream_keys: Option<UpstreamKeys>,
     /// Lines for the report.
     pub notes: Vec<String>,
-    /// Remaining size of methods and classes that may be added.
-    pub(crate) budget: Budget,
+    /// Size of the methods, refusals and classes that were added.
+    pub(crate) bytes: usize,
 }
 
 /// Keys of an upstream's configuration and their values.
@@ -141,15 +144,27 @@ impl Source {
         let method = method.and_then(|proposal| self.checked(proposal));
         match method {
             Ok(mut proposal) => {
-                self.budget.spend(method_bytes(&proposal.row))?;
+                self.count(method_bytes(&proposal.row))?;
                 let upstream = proposal.row.upstream.take();
                 proposal.row.upstream = upstream.or_else(|| self.upstreams.first().cloned());
                 self.methods.push(proposal);
             }
             Err(refusal) => {
-                self.budget.spend(refusal.id.len() + refusal.reason.len())?;
+                self.count(refusal.id.len() + refusal.reason.len())?;
                 self.refused.push(refusal);
             }
+        }
+        Ok(())
+    }
+
+    /// Counts the size of a part. Fails if the source is too large.
+    fn count(&mut self, bytes: usize) -> anyhow::Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes).saturating_add(METHOD_OVERHEAD);
+        if self.bytes > MAX_SOURCE_BYTES {
+            return Err(hinted(
+                format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes"),
+                "import it in parts, or shorten descriptions that many methods share",
+            ));
         }
         Ok(())
     }
@@ -179,7 +194,7 @@ impl Source {
         types: impl IntoIterator<Item = TypeRow>,
     ) -> anyhow::Result<()> {
         for row in types {
-            self.budget.spend(type_bytes(&row))?;
+            self.count(type_bytes(&row))?;
             if [Some(&row.name), row.fields.as_ref(), row.schema.as_ref()]
                 .into_iter()
                 .flatten()
@@ -391,7 +406,6 @@ impl AccessProposal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::MAX_SOURCE_BYTES;
 
     /// Every importer adds its methods with this function.
     #[test]
