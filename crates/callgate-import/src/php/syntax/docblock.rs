@@ -59,7 +59,8 @@ impl Docblock {
         let name = name.to_ascii_lowercase();
         let is_misspelled = |tag: &str| {
             let tag = tag.to_ascii_lowercase();
-            tag != name && (tag.contains(&name) || is_one_typo(tag.as_bytes(), name.as_bytes()))
+            // One typo: a letter is missing, added or different, or two adjacent letters are swapped.
+            tag != name && (tag.contains(&name) || strsim::osa_distance(&tag, &name) == 1)
         };
         self.tags.iter().map(|(tag, _)| tag.as_str()).find(|tag| is_misspelled(tag))
     }
@@ -143,19 +144,6 @@ fn split_type(body: &str) -> (&str, &str) {
         }
     }
     (body, "")
-}
-
-/// Returns `true` if one letter is missing, added or different, or if two adjacent letters are swapped.
-fn is_one_typo(word: &[u8], meant: &[u8]) -> bool {
-    let start = word.iter().zip(meant).take_while(|(a, b)| a == b).count();
-    let rest = (word.get(start..).unwrap_or_default(), meant.get(start..).unwrap_or_default());
-    match rest {
-        ([a, b, word @ ..], [c, d, meant @ ..]) if (a, b) == (d, c) => word == meant,
-        ([_, word @ ..], [_, meant @ ..]) if word == meant => true,
-        ([_, word @ ..], meant) if word == meant => true,
-        (word, [_, meant @ ..]) => word == meant,
-        _ => false,
-    }
 }
 
 fn without_star(line: &str) -> &str {
