@@ -39,6 +39,7 @@ pub mod internal {
     pub use crate::lint::examples::refused_examples;
     pub use crate::model::schema::inline::inline as inline_definitions;
     pub use crate::model::schema::walk::{for_each_reference_mut, for_each_schema_mut, json_bytes};
+    pub use crate::model::type_expr::parse::parse as parse_type;
     pub use crate::wire::invisible::{
         escape_invisible, escape_invisible_json, invisible_characters,
     };

@@ -1,6 +1,7 @@
 //! Types in signatures and doc comments, with full names of classes. `callgate::model::Types` converts them to JSON Schema.
 
-use callgate::model::{Literal, TypeError, TypeExpr};
+use callgate::internal::parse_type;
+use callgate::model::{ClassName, Literal, TypeError, TypeExpr};
 use serde_json::Value;
 
 use super::evaluate::evaluate;
@@ -10,22 +11,16 @@ use super::syntax::{Class, Expression, Kind};
 /// Maximum number of cases of an enum. The values of an enum with more cases are not listed.
 const MAX_CASES: usize = 1_000;
 
-/// Names of types that are not classes.
-const BUILT_IN: &[&str] = &[
-    "array", "bool", "boolean", "callable", "closure", "double", "false", "float", "int",
-    "integer", "iterable", "list", "max", "min", "mixed", "never", "null", "numeric", "object",
-    "resource", "scalar", "stdclass", "string", "true", "void",
-];
-
 /// Parses a type. An enum is replaced by its values.
 fn read(at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
     let resolve = |name: &str| {
         let name = at.resolve(name);
         let class = at.symbols.class(&name).filter(|class| class.kind == Kind::Enum);
         let values = class.and_then(|class| values(class, at.symbols));
-        values.map_or_else(|| format!("\\{name}"), |values| format!("({values})"))
+        values.or_else(|| ClassName::parse(&name).map(TypeExpr::Class))
     };
-    with_full_names(text, &resolve).parse()
+    // With the values of its enums, the type may be too long for the registry.
+    parse_type(text, Some(&resolve))?.to_string().parse()
 }
 
 /// Combines the types of a signature and of a doc comment. If there is neither, the result is `mixed`. If the doc
@@ -116,62 +111,16 @@ fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
     })
 }
 
-/// Replaces each class name in the text of a type by the result of `resolve`.
-fn with_full_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\\' | '-' | '$');
-    let mut full = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let length = match c {
-            '\'' | '"' => quoted_length(rest, c),
-            c if is_name(c) => rest.find(|c| !is_name(c)).unwrap_or(rest.len()),
-            c => c.len_utf8(),
-        };
-        let (part, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
-        let begins = c.is_alphabetic() || matches!(c, '_' | '\\' | '$') || !c.is_ascii();
-        if begins && !is_built_in(part) && !is_key(behind) {
-            full.push_str(&resolve(part));
-        } else {
-            full.push_str(part);
-        }
-        rest = behind;
-    }
-    full
-}
-
-/// Returns the length of the text up to and including the closing quote.
-fn quoted_length(text: &str, quote: char) -> usize {
-    let mut is_escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            c if c == quote => return at + c.len_utf8(),
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-fn is_built_in(part: &str) -> bool {
-    // A type such as `positive-int`.
-    part.contains('-') || BUILT_IN.contains(&part.to_ascii_lowercase().as_str())
-}
-
-/// Returns `true` if a colon follows, as after a key of an array shape.
-fn is_key(behind: &str) -> bool {
-    let behind = behind.trim_start();
-    let behind = behind.strip_prefix('?').unwrap_or(behind).trim_start();
-    behind.starts_with(':')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn classes_in_types_get_their_namespace() {
-        let resolve = |name: &str| format!("\\A\\{}", name.trim_start_matches('\\'));
+        let resolve = |name: &str| {
+            let name = name.trim_start_matches(['\\', '$']);
+            ClassName::parse(&format!("A\\{name}")).map(TypeExpr::Class)
+        };
         for (text, full) in [
             ("int", "int"),
             ("?User", "?\\A\\User"),
@@ -183,9 +132,9 @@ mod tests {
             ("int<0, max>", "int<0, max>"),
             ("-1|2", "-1|2"),
             ("STRING", "STRING"),
-            ("$this", "\\A\\$this"),
+            ("$this", "\\A\\this"),
         ] {
-            assert_eq!(with_full_names(text, &resolve), full);
+            assert_eq!(parse_type(text, Some(&resolve)), full.parse(), "{text}");
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! [`crate::model::schema`] converts types to JSON Schema.
 
-mod parse;
+pub(crate) mod parse;
 #[cfg(test)]
 mod tests;
 
@@ -192,7 +192,7 @@ impl FromStr for TypeExpr {
     type Err = TypeError;
 
     fn from_str(text: &str) -> Result<Self, TypeError> {
-        parse::parse(text)
+        parse::parse(text, None)
     }
 }
 

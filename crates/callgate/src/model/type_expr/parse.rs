@@ -66,8 +66,15 @@ fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-pub(super) fn parse(text: &str) -> Result<TypeExpr, TypeError> {
-    let mut parser = Parser { rest: text, depth: 0 };
+/// Returns the type of a class name, or `None` if the name is invalid.
+type ResolveClass<'a> = &'a dyn Fn(&str) -> Option<TypeExpr>;
+
+/// Parses a type.
+///
+/// If `resolve` is set, class names may be relative to a class, such as `self` and `$this`. Otherwise they are full
+/// names.
+pub fn parse(text: &str, resolve: Option<ResolveClass<'_>>) -> Result<TypeExpr, TypeError> {
+    let mut parser = Parser { rest: text, depth: 0, resolve };
     let result = if text.len() > MAX_LENGTH { Err(TypeProblem::TooLong) } else { parser.whole() };
     result.map_err(|problem| {
         let parsed = text.len() - parser.rest.len();
@@ -82,6 +89,7 @@ pub(super) fn parse(text: &str) -> Result<TypeExpr, TypeError> {
 struct Parser<'a> {
     rest: &'a str,
     depth: usize,
+    resolve: Option<ResolveClass<'a>>,
 }
 
 impl Parser<'_> {
@@ -139,8 +147,7 @@ impl Parser<'_> {
             Some('$') => {
                 let start = self.rest;
                 let name = self.take_while(|c| c == '$' || continues_name(c));
-                self.rest = start;
-                Err(TypeProblem::Relative(name))
+                self.relative(&name).inspect_err(|_| self.rest = start)
             }
             Some(c) if starts_name(c) || c == '\\' => self.named(),
             _ => Err(self.unexpected("a type")),
@@ -178,7 +185,7 @@ impl Parser<'_> {
             }
             "object" if self.peek() == Some('{') => return self.shape(),
             "object" | "stdclass" | "\\stdclass" => TypeExpr::Object,
-            "self" | "static" | "parent" => return Err(TypeProblem::Relative(name.to_owned())),
+            "self" | "static" | "parent" => return self.relative(name),
             "callable" | "closure" | "\\closure" | "never" => {
                 return Err(TypeProblem::NotData(name.to_owned()));
             }
@@ -217,12 +224,26 @@ impl Parser<'_> {
                 if self.peek() == Some('<') {
                     return Err(TypeProblem::GenericClass(name.to_owned()));
                 }
-                let class = ClassName::parse(name).ok_or_else(|| TypeProblem::Unexpected {
-                    expected: "a type",
-                    found: format!("`{name}`"),
-                })?;
-                TypeExpr::Class(class)
+                return self.class(name);
             }
+        })
+    }
+
+    fn relative(&self, name: &str) -> Result<TypeExpr, TypeProblem> {
+        if self.resolve.is_some() {
+            return self.class(name);
+        }
+        Err(TypeProblem::Relative(name.to_owned()))
+    }
+
+    fn class(&self, name: &str) -> Result<TypeExpr, TypeProblem> {
+        let class = match self.resolve {
+            Some(resolve) => resolve(name),
+            None => ClassName::parse(name).map(TypeExpr::Class),
+        };
+        class.ok_or_else(|| TypeProblem::Unexpected {
+            expected: "a type",
+            found: format!("`{name}`"),
         })
     }
 
