@@ -34,7 +34,7 @@ use symbols::Symbols;
 use syntax::Parser;
 
 /// How a directory of PHP source is read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct PhpOptions {
     /// Name of the source. Defaults to the name of the directory.
     pub name: Option<String>,
@@ -46,12 +46,10 @@ pub struct PhpOptions {
 
 /// Reads the PHP files in a directory. Runs on a blocking thread, because many files take seconds.
 pub async fn read(
-    directory: &Path,
-    upstream: &str,
-    reading: &PhpOptions,
+    directory: PathBuf,
+    upstream: String,
+    reading: PhpOptions,
 ) -> anyhow::Result<Source> {
-    let (directory, upstream) = (directory.to_owned(), upstream.to_owned());
-    let reading = reading.clone();
     let read = move || read_directory(&directory, &upstream, &reading);
     tokio::task::spawn_blocking(read).await.context("reading was interrupted")?
 }

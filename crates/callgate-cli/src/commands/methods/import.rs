@@ -47,7 +47,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
              single import with `--prune` deletes them",
         ));
     }
-    let mut source = read_source(config, &import).await?;
+    let (mut source, mut options) = read_source(config, &import).await?;
     if source.is_empty() {
         return Err(hinted(
             format!("{} has no methods, and nothing was changed", source.name),
@@ -60,8 +60,8 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     }
     let rows = store.upstreams().await?;
     source.notes.extend(unconfigured(&source, (config, &rows)));
-    let upstreams = upstream_names((config, &rows)).chain([LOCAL]).map(ToOwned::to_owned).collect();
-    let options = ImportOptions { upstreams: Some(upstreams), ..given.to_import() };
+    let upstreams = upstream_names((config, &rows)).chain([LOCAL]).map(ToOwned::to_owned);
+    options.upstreams = Some(upstreams.collect());
     let importer = Importer { source: &source, store: &store, options: &options };
     if let Some(review) = given.review {
         let guesses = importer.review().await?;
@@ -137,9 +137,8 @@ async fn watch(
     last: Option<String>,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
-    let options = &import.options().to_import();
     let run = async || {
-        let source = &read_source(config, import).await?;
+        let (source, options) = &read_source(config, import).await?;
         Importer { source, store, options }.run("", policy).await
     };
     let every = Duration::from_secs(seconds.into());
@@ -169,11 +168,12 @@ pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
     watch::serve(imports.collect()).await;
 }
 
-/// Reads the source and applies the options of the import.
-async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
+/// Reads the source and applies the options of the import. Returns both.
+async fn read_source(config: &Config, import: &Import) -> anyhow::Result<(Source, ImportOptions)> {
     let mut source = read_methods(config, import).await?;
-    source.apply_options(&import.options().to_import());
-    Ok(source)
+    let options = import.options().to_import();
+    source.apply_options(&options);
+    Ok((source, options))
 }
 
 async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source> {
@@ -209,7 +209,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
         Import::Php { directory, name, vendor, skip, .. } => {
             let (name, skip) = (name.clone(), skip.clone());
             let options = callgate_import::php::PhpOptions { name, vendor: *vendor, skip };
-            callgate_import::php::read(directory, upstream?, &options).await
+            callgate_import::php::read(directory.clone(), upstream?.to_owned(), options).await
         }
         #[cfg(not(feature = "php"))]
         Import::Php { directory, name, vendor, skip, .. } => {

@@ -46,9 +46,8 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
              `callgate import` writes changes at once",
         ));
     }
-    let (import, options) = (&repeated.import, repeated.import.options().to_import());
-    let source = read_source(config, import).await?;
-    let importer = Importer { source: &source, store: &store, options: &options };
+    let (source, options) = &read_source(config, &repeated.import).await?;
+    let importer = Importer { source, store: &store, options };
     match importer.change().await? {
         Some(change) if change.digest == digest => {
             importer.write(Some(digest)).await?;

@@ -127,10 +127,9 @@ fn import(Job { global, name }: Job) -> anyhow::Result<Option<Change>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = registry::open_own(&config).await?;
-        let options = repeated.import.options().to_import();
         let import = async {
-            let source = &read_source(&config, &repeated.import).await?;
-            Importer { source, store: &store, options: &options }.run(&name, repeated.policy).await
+            let (source, options) = &read_source(&config, &repeated.import).await?;
+            Importer { source, store: &store, options }.run(&name, repeated.policy).await
         };
         let change = import.await;
         wait_for_token_requests(TOKEN_REQUESTS).await;
