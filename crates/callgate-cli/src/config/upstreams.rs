@@ -86,6 +86,11 @@ impl Upstreams {
         self.tables.keys().map(String::as_str)
     }
 
+    /// Returns `true` if the file has an upstream with this name.
+    pub(crate) fn is_in_file(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+    }
+
     /// Returns the upstreams of the file and of the registry, sorted by name.
     pub(crate) fn summaries(&self, rows: &[UpstreamRow]) -> Vec<UpstreamSummary> {
         let of_file = self
@@ -95,7 +100,7 @@ impl Upstreams {
         let of_rows = rows.iter().map(|row| {
             let table = row::table(row, &self.row_limits);
             let mut summary = UpstreamSummary::new(&row.name, row::SOURCE, table.as_ref());
-            if self.tables.contains_key(&row.name) {
+            if self.is_in_file(&row.name) {
                 let problem = "overridden by the upstream of the configuration file";
                 summary.problem = Some(problem.to_owned());
             }

@@ -243,7 +243,7 @@ pub(super) fn service(
         Some(known) if !is_its => Configured::Other(format!(
             "note: upstream `{upstream}` has the URL {known}, so its credentials are not sent to another URL"
         )),
-        Some(_) if config.upstreams.names().any(|name| name == upstream) => Configured::File,
+        Some(_) if config.upstreams.is_in_file(upstream) => Configured::File,
         Some(_) => Configured::Row,
     };
     Ok((Service::new(given.add_to(options)?)?, configured))

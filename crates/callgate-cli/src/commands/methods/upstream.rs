@@ -62,10 +62,6 @@ pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()>
     }
 }
 
-fn is_in_file(config: &Config, name: &str) -> bool {
-    config.upstreams.names().any(|known| known == name)
-}
-
 /// Replaces the keys of an upstream. Fails if its row is no longer `before`, because another program has changed it.
 async fn set(
     config: &Config,
@@ -80,7 +76,7 @@ async fn set(
     config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
     store.set_upstream(before.as_ref(), &row).await?;
     printer::message(format_args!("set upstream `{name}`"));
-    if is_in_file(config, name) {
+    if config.upstreams.is_in_file(name) {
         printer::message(format_args!(
             "note: the configuration file also has an upstream `{name}`, which takes precedence"
         ));
@@ -136,7 +132,7 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
 
 async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()> {
     // If the file also defines the upstream, users' credentials belong to that one.
-    let is_in_file = is_in_file(config, name);
+    let is_in_file = config.upstreams.is_in_file(name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
     printer::message(format_args!("removed upstream `{name}`"));
     if credentials > 0 {
@@ -172,7 +168,7 @@ async fn find(store: &Arc<SqlStore>, name: &str) -> Result<Option<UpstreamRow>> 
 async fn existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<UpstreamRow> {
     match find(store, name).await? {
         Some(row) => Ok(row),
-        None if is_in_file(config, name) => Err(hinted(
+        None if config.upstreams.is_in_file(name) => Err(hinted(
             format!("upstream `{name}` is in the configuration file, not in the registry"),
             "edit `callgate.toml`, or the file of `--config`",
         )),
