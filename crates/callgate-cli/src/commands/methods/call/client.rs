@@ -83,8 +83,10 @@ impl ToolCall<'_> {
         if names.iter().any(|name| name == self.name) {
             return Ok(called);
         }
-        let Some(name) = name_of_id(self.name, &names) else {
-            let hint = match suggested(self.name, &names) {
+        // Callgate derives the name of a tool from the id of its method.
+        let derived = derived_name(self.name);
+        let Some(name) = derived.as_ref().filter(|name| names.contains(name)) else {
+            let hint = match suggested(self.name, derived, &names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None if names.is_empty() => "the server lists no tools for this caller".to_owned(),
                 None => format!(
@@ -106,15 +108,9 @@ impl ToolCall<'_> {
     }
 }
 
-/// Returns the tool whose name Callgate derives from the id of a method.
-fn name_of_id<'a>(id: &str, names: &'a [String]) -> Option<&'a str> {
-    let derived = derived_name(id)?;
-    names.iter().map(String::as_str).find(|name| *name == derived)
-}
-
 /// Returns the tool that was probably meant: one with a prefix before the name, or the most similar name.
-fn suggested<'a>(id: &str, names: &'a [String]) -> Option<&'a String> {
-    let end = derived_name(id).map(|name| format!("__{name}"));
+fn suggested<'a>(id: &str, name: Option<String>, names: &'a [String]) -> Option<&'a String> {
+    let end = name.map(|name| format!("__{name}"));
     let with_prefix = end.and_then(|end| names.iter().find(|name| name.ends_with(&end)));
     with_prefix.or_else(|| nearest(id, names))
 }
