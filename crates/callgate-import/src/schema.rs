@@ -7,6 +7,11 @@ use serde_json::{Map, Value, json};
 const MAPS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
+/// Returns the name of a positional parameter that has no name.
+pub(crate) fn param_name(position: usize) -> String {
+    format!("param{}", position + 1)
+}
+
 /// Returns the schema of an object with these properties and no others.
 pub(crate) fn object_schema(properties: Map<String, Value>, required: Vec<Value>) -> Value {
     let mut schema = Map::new();

@@ -4,8 +4,8 @@ use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
-use super::{schema as input_schema, text};
-use crate::schema::{object_schema, repair_php};
+use super::text;
+use crate::schema::{object_schema, param_name, repair_php};
 use crate::source::Proposal;
 
 /// Returns the methods of a reply.
@@ -79,7 +79,7 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
 fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String {
     let is_name = |id: &&str| !id.bytes().all(|byte| byte.is_ascii_digit());
     let own = text(param, "id").filter(is_name).filter(|id| !taken.contains_key(*id));
-    let mut names = (number..=number + taken.len()).map(input_schema::name);
+    let mut names = (number..=number + taken.len()).map(param_name);
     let free = || names.find(|name| !taken.contains_key(name));
     own.map(ToOwned::to_owned).or_else(free).unwrap_or_default()
 }

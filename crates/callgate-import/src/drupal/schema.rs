@@ -3,7 +3,7 @@
 use callgate::model::ParamStyle;
 use serde_json::{Map, Value, json};
 
-use crate::schema::repair_php;
+use crate::schema::{param_name, repair_php};
 
 /// Returns the style of the parameters, and a schema with a name for each parameter. PHP encodes parameters that are
 /// numbered from 0 as a list. `required` then contains their numbers.
@@ -23,17 +23,13 @@ pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
         _ => return (ParamStyle::Named, schema),
     };
     let properties: Map<String, Value> =
-        numbered.into_iter().enumerate().map(|(at, schema)| (name(at), schema)).collect();
+        numbered.into_iter().enumerate().map(|(at, schema)| (param_name(at), schema)).collect();
     if let Some(Value::Array(required)) = root.get_mut("required") {
         let positions = required.iter().filter_map(position).filter(|at| *at < properties.len());
-        *required = positions.map(|at| json!(name(at))).collect();
+        *required = positions.map(|at| json!(param_name(at))).collect();
     }
     root.insert("properties".to_owned(), Value::Object(properties));
     (ParamStyle::Positional, schema)
-}
-
-pub(super) fn name(at: usize) -> String {
-    format!("param{}", at + 1)
 }
 
 /// Returns `true` if the names are consecutive numbers from 0.

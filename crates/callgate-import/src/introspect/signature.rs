@@ -3,7 +3,7 @@
 use callgate::model::REST_PARAM;
 use serde_json::{Map, Value, json};
 
-use crate::schema::object_schema;
+use crate::schema::{object_schema, param_name};
 
 /// Maximum number of signatures. A reply with more is ignored.
 const MAX_SIGNATURES: usize = 32;
@@ -51,7 +51,7 @@ fn closed(signatures: &[Vec<&str>]) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     let longest = signatures.iter().map(Vec::len).max().unwrap_or(0);
     for position in 0..longest {
-        let name = format!("param{}", position + 1);
+        let name = param_name(position);
         let mut forms: Vec<Value> = Vec::new();
         for ty in signatures.iter().filter_map(|types| types.get(position)) {
             let form = schema(ty);
