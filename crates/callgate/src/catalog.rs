@@ -24,7 +24,7 @@ use crate::model::finding::Finding;
 use crate::model::method::{InvalidMethod, MethodId, Safety};
 use crate::model::output::CompiledOutput;
 use crate::model::schema::cache::CachedSchema;
-use crate::model::tool::{HeaderParam, McpSchemas, OutputKind, ToolFormat, ToolOffsets};
+use crate::model::tool::{HeaderParam, ToolFormat, ToolParts};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
 
@@ -58,10 +58,7 @@ pub struct Entry {
     pub(crate) preferred_name: Option<Box<str>>,
     /// Index in the catalog.
     pub(crate) ordinal: u32,
-    pub(crate) parts: ToolOffsets,
-    pub(crate) output: OutputKind,
-    /// Schemas for MCP, if they differ from the schemas for REST.
-    pub(crate) mcp_schemas: Option<Arc<McpSchemas>>,
+    pub(crate) parts: ToolParts,
     /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
     pub(crate) input: CachedSchema<CompiledInput>,
@@ -113,12 +110,12 @@ impl Entry {
 
     /// Returns the length of the check schema.
     pub(crate) fn check_schema_len(&self) -> usize {
-        self.own_check.as_ref().map_or_else(|| self.parts.input().len(), Bytes::len)
+        self.own_check.as_ref().map_or_else(|| self.parts.input_range().len(), Bytes::len)
     }
 
     /// Returns the length of the output schema, or 0 if clients see none.
     pub(crate) fn output_schema_len(&self) -> usize {
-        self.parts.output().map_or(0, |range| range.len())
+        self.parts.output_range().map_or(0, |range| range.len())
     }
 
     /// Returns warnings about the definition.
@@ -222,13 +219,13 @@ impl Catalog {
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
         match &entry.own_check {
             Some(own) => own.clone(),
-            None => self.part(entry, entry.parts.input()),
+            None => self.part(entry, entry.parts.input_range()),
         }
     }
 
     /// Returns the output schema, if clients see one.
     pub(crate) fn output_schema(&self, entry: &Entry) -> Option<Bytes> {
-        Some(self.part(entry, entry.parts.output()?))
+        Some(self.part(entry, entry.parts.output_range()?))
     }
 
     fn part(&self, entry: &Entry, range: Range<usize>) -> Bytes {

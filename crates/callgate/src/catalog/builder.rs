@@ -14,7 +14,7 @@ use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, InvalidMethod, Method};
 use crate::model::schema::cache::CachedSchema;
 use crate::model::tool;
-use crate::model::tool::{RestTool, ToolFormat};
+use crate::model::tool::ToolFormat;
 use crate::model::tool_name::{NameRequest, Prefix, ToolName, is_disambiguated, tool_names};
 use crate::model::types::Types;
 
@@ -102,8 +102,6 @@ impl CatalogBuilder {
             preferred_name: method.tool_name.map(Into::into),
             ordinal: 0,
             parts: written.parts,
-            output: written.output,
-            mcp_schemas: written.mcp,
             own_check: written.check.map(Bytes::from),
             input: CachedSchema::default(),
             output_check: CachedSchema::default(),
@@ -209,13 +207,7 @@ impl CatalogBuilder {
         let arenas = ToolFormat::ALL.map(|format| {
             let mut arena = ArenaBuilder::new(self.entries.len(), total);
             for (entry, tool) in &self.entries {
-                let tool = RestTool {
-                    bytes: tool,
-                    parts: &entry.parts,
-                    output: entry.output,
-                    mcp: entry.mcp_schemas.as_deref(),
-                };
-                arena.add(|out| tool::write_format(format, entry.name.as_str(), tool, out));
+                arena.add(|out| entry.parts.write(format, entry.name.as_str(), tool, out));
             }
             let arena = arena.finish(made.last());
             made.push(arena.clone());

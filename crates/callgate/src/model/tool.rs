@@ -20,9 +20,8 @@ use crate::model::schema::{
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
-pub(crate) use format::{
-    McpSchemas, OutputKind, RestTool, ToolFormat, ToolOffsets, write as write_format,
-};
+use format::McpSchemas;
+pub(crate) use format::{OutputKind, ToolFormat, ToolParts};
 #[cfg(feature = "bridge")]
 pub(crate) use header::params as header_params;
 pub(crate) use header::{HeaderParam, KEYWORD as HEADER_KEYWORD};
@@ -34,9 +33,7 @@ pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 #[derive(Debug)]
 pub(crate) struct SerializedTool {
     pub(crate) bytes: Bytes,
-    pub(crate) parts: ToolOffsets,
-    pub(crate) output: OutputKind,
-    pub(crate) mcp: Option<Arc<McpSchemas>>,
+    pub(crate) parts: ToolParts,
     /// Arguments that clients repeat in HTTP headers.
     pub(crate) headers: Box<[HeaderParam]>,
     /// Check schema, if it differs from the advertised one.
@@ -92,16 +89,16 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     }
     Ok(SerializedTool {
         bytes: bytes.into(),
-        parts: ToolOffsets {
+        parts: ToolParts {
             name_end,
             title_end,
             input_start,
             input_end,
             output_end,
             closes_input,
+            output: output.as_deref().map_or(OutputKind::Unknown, format::classify_output),
+            mcp: McpSchemas::of(&input, output.as_deref()).map(Arc::new),
         },
-        output: output.as_deref().map_or(OutputKind::Unknown, format::classify_output),
-        mcp: McpSchemas::of(&input, output.as_deref()).map(Arc::new),
         headers,
         check: check.map(|check| check.to_string().into_bytes().into()),
         safety,

@@ -261,7 +261,7 @@ impl<'a> ToolCall<'a> {
 
     /// Returns the output that the tool declares to clients of this revision.
     fn declared_output(&self) -> Structured {
-        match (ToolFormat::of(self.negotiated.revision), self.tool.entry.output) {
+        match (ToolFormat::of(self.negotiated.revision), self.tool.entry.parts.output) {
             (
                 ToolFormat::AnyOutput,
                 OutputKind::Object | OutputKind::Wrapped | OutputKind::Unwrappable,

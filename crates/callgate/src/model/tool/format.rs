@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -41,9 +42,9 @@ impl ToolFormat {
     }
 }
 
-/// Offsets of the parts of a serialized tool.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ToolOffsets {
+/// Parts of a tool that is serialized in the REST format, from which the other formats are made.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolParts {
     /// End of `{"name":…`.
     pub(crate) name_end: u32,
     /// End of `,"title":…`, if present.
@@ -54,6 +55,9 @@ pub(crate) struct ToolOffsets {
     pub(crate) output_end: u32,
     /// Whether the input schema in MCP formats ends with [`CLOSED`], because undeclared arguments are refused.
     pub(crate) closes_input: bool,
+    pub(crate) output: OutputKind,
+    /// Schemas for MCP, if they differ from the schemas for REST.
+    pub(crate) mcp: Option<Arc<McpSchemas>>,
 }
 
 /// Kind of a method's output schema.
@@ -74,15 +78,59 @@ pub(super) const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
 /// End of an input schema that refuses undeclared arguments.
 const CLOSED: &[u8] = b",\"additionalProperties\":false}";
 
-impl ToolOffsets {
-    pub(crate) fn input(&self) -> Range<usize> {
+impl ToolParts {
+    /// Returns the range of the input schema.
+    pub(crate) fn input_range(&self) -> Range<usize> {
         self.input_start as usize..self.input_end as usize
     }
 
     /// Returns the range of the output schema.
-    pub(crate) fn output(&self) -> Option<Range<usize>> {
+    pub(crate) fn output_range(&self) -> Option<Range<usize>> {
         let start = self.input_end as usize + OUTPUT_KEY.len();
         (self.output_end > self.input_end).then_some(start..self.output_end as usize)
+    }
+
+    /// Takes a tool in the REST format, and appends it in the format `format`.
+    pub(crate) fn write(&self, format: ToolFormat, name: &str, tool: &[u8], out: &mut Vec<u8>) {
+        if format == ToolFormat::Rest {
+            return out.extend_from_slice(tool);
+        }
+        let part = |range: Range<u32>| {
+            tool.get(range.start as usize..range.end as usize).unwrap_or_default()
+        };
+        // Tool names need no escaping.
+        out.extend_from_slice(b"{\"name\":\"");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'"');
+        if format != ToolFormat::Plain {
+            out.extend_from_slice(part(self.name_end..self.title_end));
+        }
+        out.extend_from_slice(part(self.title_end..self.input_start));
+        let rewritten = self.mcp.as_ref().and_then(|schemas| schemas.input.as_deref());
+        let input = rewritten.unwrap_or_else(|| part(self.input_start..self.input_end));
+        match input.strip_suffix(b"}") {
+            Some(open) if self.closes_input => {
+                out.extend_from_slice(open);
+                out.extend_from_slice(CLOSED);
+            }
+            _ => out.extend_from_slice(input),
+        }
+        let rewritten = self.mcp.as_ref().and_then(|schemas| schemas.output.as_deref());
+        let output = || rewritten.or_else(|| tool.get(self.output_range()?));
+        let output = match (format, self.output) {
+            (ToolFormat::AnyOutput, _) | (ToolFormat::ObjectOutput, OutputKind::Object) => {
+                output().map(Cow::Borrowed)
+            }
+            (ToolFormat::ObjectOutput, OutputKind::Wrapped) => {
+                output().and_then(wrapped).map(Cow::Owned)
+            }
+            _ => None,
+        };
+        if let Some(output) = output {
+            out.extend_from_slice(OUTPUT_KEY);
+            out.extend_from_slice(&output);
+        }
+        out.extend_from_slice(tool.get(self.output_end as usize..).unwrap_or_default());
     }
 }
 
@@ -104,70 +152,6 @@ impl McpSchemas {
         let (input, output) = (rewritten(input), output.and_then(rewritten));
         (input.is_some() || output.is_some()).then_some(Self { input, output })
     }
-}
-
-/// A tool in the REST format, with the data that other formats need.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RestTool<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) parts: &'a ToolOffsets,
-    pub(crate) output: OutputKind,
-    pub(crate) mcp: Option<&'a McpSchemas>,
-}
-
-impl<'a> RestTool<'a> {
-    fn part(self, range: Range<u32>) -> &'a [u8] {
-        self.bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
-    }
-
-    /// Returns the input schema for MCP.
-    fn input(self) -> &'a [u8] {
-        let rewritten = self.mcp.and_then(|schemas| schemas.input.as_deref());
-        rewritten.unwrap_or_else(|| self.bytes.get(self.parts.input()).unwrap_or_default())
-    }
-
-    /// Returns the output schema for MCP.
-    fn output(self) -> Option<&'a [u8]> {
-        let rewritten = self.mcp.and_then(|schemas| schemas.output.as_deref());
-        rewritten.or_else(|| self.bytes.get(self.parts.output()?))
-    }
-}
-
-/// Takes a tool in the REST format, and appends it in the format `format`.
-pub(crate) fn write(format: ToolFormat, name: &str, tool: RestTool<'_>, out: &mut Vec<u8>) {
-    if format == ToolFormat::Rest {
-        return out.extend_from_slice(tool.bytes);
-    }
-    let parts = tool.parts;
-    // Tool names need no escaping.
-    out.extend_from_slice(b"{\"name\":\"");
-    out.extend_from_slice(name.as_bytes());
-    out.push(b'"');
-    if format != ToolFormat::Plain {
-        out.extend_from_slice(tool.part(parts.name_end..parts.title_end));
-    }
-    out.extend_from_slice(tool.part(parts.title_end..parts.input_start));
-    match tool.input().strip_suffix(b"}") {
-        Some(open) if parts.closes_input => {
-            out.extend_from_slice(open);
-            out.extend_from_slice(CLOSED);
-        }
-        _ => out.extend_from_slice(tool.input()),
-    }
-    let output = match (format, tool.output) {
-        (ToolFormat::AnyOutput, _) | (ToolFormat::ObjectOutput, OutputKind::Object) => {
-            tool.output().map(Cow::Borrowed)
-        }
-        (ToolFormat::ObjectOutput, OutputKind::Wrapped) => {
-            tool.output().and_then(wrapped).map(Cow::Owned)
-        }
-        _ => None,
-    };
-    if let Some(output) = output {
-        out.extend_from_slice(OUTPUT_KEY);
-        out.extend_from_slice(&output);
-    }
-    out.extend_from_slice(tool.bytes.get(parts.output_end as usize..).unwrap_or_default());
 }
 
 pub(super) fn classify_output(schema: &Value) -> OutputKind {
