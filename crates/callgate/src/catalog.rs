@@ -11,9 +11,10 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -40,7 +41,7 @@ pub struct Catalog {
     by_name: Vec<u32>,
     /// The tools in each [`ToolFormat`].
     arenas: [Arena; ToolFormat::ALL.len()],
-    requirements: Vec<Requirement>,
+    /// The sections that the tools require.
     sections: Vec<Section>,
     quarantined: Vec<InvalidMethod>,
     prefix: Prefix,
@@ -66,7 +67,8 @@ pub struct Entry {
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) call_safety: Safety,
-    pub(crate) requirement: u32,
+    /// Tools with equal requirements share one.
+    pub(crate) requirement: Arc<Requirement>,
     pub(crate) upstream: Arc<str>,
     /// Name of the method at its service, if it differs from the id.
     pub(crate) remote_name: Option<Box<str>>,
@@ -205,15 +207,8 @@ impl Catalog {
     }
 
     /// Returns the requirement of a tool.
-    pub fn requirement(&self, entry: &Entry) -> &Requirement {
-        // An entry of another catalog may have an index that does not exist in this one.
-        self.requirements.get(entry.requirement as usize).unwrap_or_else(|| Self::closed())
-    }
-
-    /// Returns a requirement that no caller satisfies.
-    pub(crate) fn closed() -> &'static Requirement {
-        static CLOSED: LazyLock<Requirement> = LazyLock::new(Requirement::closed);
-        &CLOSED
+    pub fn requirement<'a>(&self, entry: &'a Entry) -> &'a Requirement {
+        &entry.requirement
     }
 
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
@@ -246,10 +241,12 @@ impl Catalog {
 
     /// Computes a listing. Checks each distinct requirement once.
     fn make_listing(&self, grants: &Grants) -> Listing {
-        let allowed: Vec<bool> =
-            self.requirements.iter().map(|requirement| requirement.allows(grants)).collect();
-        let is_allowed =
-            |entry: &Entry| allowed.get(entry.requirement as usize).copied().unwrap_or(false);
+        let mut decisions: HashMap<*const Requirement, bool, foldhash::fast::RandomState> =
+            HashMap::default();
+        let mut is_allowed = |Entry { requirement, .. }: &Entry| {
+            let decision = decisions.entry(Arc::as_ptr(requirement));
+            *decision.or_insert_with(|| requirement.allows(grants))
+        };
         let ordinals = (0_u32..).zip(&self.entries).filter(|(_, entry)| is_allowed(entry));
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
     }

@@ -1,6 +1,6 @@
 //! Building of a [`Catalog`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,9 +32,7 @@ pub struct CatalogBuilder {
     previous: Option<Arc<Catalog>>,
     /// Each entry with its tool in the REST format.
     entries: Vec<(Entry, Bytes)>,
-    requirements: HashMap<Requirement, u32>,
-    /// For each requirement of the previous catalog, its index in this catalog.
-    requirement_indices: HashMap<u32, u32>,
+    requirements: HashSet<Arc<Requirement>>,
     reserved: Vec<String>,
     quarantined: Vec<InvalidMethod>,
 }
@@ -46,8 +44,7 @@ impl CatalogBuilder {
             prefix,
             previous,
             entries: Vec::new(),
-            requirements: HashMap::new(),
-            requirement_indices: HashMap::new(),
+            requirements: HashSet::new(),
             reserved: Vec::new(),
             quarantined: Vec::new(),
         }
@@ -67,15 +64,7 @@ impl CatalogBuilder {
             return false;
         };
         let (entry, tool) = (Entry::clone(entry), previous.tool(entry));
-        let requirement = match self.requirement_indices.get(&entry.requirement) {
-            Some(known) => *known,
-            None => {
-                let requirement = previous.requirement(&entry).clone();
-                let known = self.intern(requirement);
-                self.requirement_indices.insert(entry.requirement, known);
-                known
-            }
-        };
+        let requirement = self.shared(Arc::clone(&entry.requirement));
         let preferred_name = tool_name.map(Into::into);
         self.entries.push((Entry { preferred_name, requirement, ..entry }, tool));
         true
@@ -94,7 +83,7 @@ impl CatalogBuilder {
             Ok(written) => written,
             Err(reason) => return self.quarantine(method.id.to_string(), reason),
         };
-        let requirement = self.intern(method.requirement);
+        let requirement = self.shared(Arc::new(method.requirement));
         let entry = Entry {
             // The name is assigned in `finish`, because names depend on each other.
             name: ToolName::unassigned(),
@@ -123,9 +112,13 @@ impl CatalogBuilder {
         self.quarantined.push(InvalidMethod { id: id.into(), reason });
     }
 
-    fn intern(&mut self, requirement: Requirement) -> u32 {
-        let next = u32::try_from(self.requirements.len()).unwrap_or(u32::MAX);
-        *self.requirements.entry(requirement).or_insert(next)
+    /// Returns an equal requirement of this catalog, so that tools share it.
+    fn shared(&mut self, requirement: Arc<Requirement>) -> Arc<Requirement> {
+        if let Some(known) = self.requirements.get(&requirement) {
+            return Arc::clone(known);
+        }
+        self.requirements.insert(Arc::clone(&requirement));
+        requirement
     }
 
     /// Sorts the tools, assigns names and returns the catalog.
@@ -135,14 +128,8 @@ impl CatalogBuilder {
         self.quarantine_duplicates();
         self.assign_names();
         let arenas = self.build_arenas();
-        let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
-        requirements.sort_by_key(|(_, ordinal)| *ordinal);
-        let requirements: Vec<_> = requirements.into_iter().map(|(one, _)| one).collect();
-        let sections: BTreeSet<_> = requirements
-            .iter()
-            .flat_map(Requirement::sections)
-            .map(|(section, _)| section)
-            .collect();
+        let needs = self.requirements.iter().flat_map(|requirement| requirement.sections());
+        let sections: BTreeSet<_> = needs.map(|(section, _)| section).collect();
         let entries: Vec<Arc<Entry>> =
             self.entries.into_iter().map(|(entry, _)| Arc::new(entry)).collect();
         let mut by_name: Vec<(u32, &Arc<Entry>)> = (0..).zip(&entries).collect();
@@ -152,7 +139,6 @@ impl CatalogBuilder {
             sections: sections.into_iter().cloned().collect(),
             entries,
             arenas,
-            requirements,
             quarantined: self.quarantined,
             prefix: self.prefix,
             listings: listings(),

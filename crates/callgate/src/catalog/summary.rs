@@ -26,7 +26,7 @@ pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
         Some(id.split_once(['.', '_', '/'])?.0.to_owned()).filter(|group| !group.is_empty())
     };
     add(&mut text, "Subjects", entries().filter_map(group));
-    let sections = entries().flat_map(|entry| catalog.requirement(entry).sections());
+    let sections = entries().flat_map(|entry| entry.requirement.sections());
     let names = sections.map(|(section, _)| section).filter(|it| **it != Section::authenticated());
     add(&mut text, "Sections", names.map(|section| section.as_str().to_owned()));
     text

@@ -1,6 +1,6 @@
 //! Access decisions: a denied tool is reported as unknown.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tokio::runtime::Handle;
 use tracing::{Dispatch, dispatcher};
@@ -57,7 +57,7 @@ impl Gateway {
     ) -> Result<&'a Arc<Entry>, NotFound> {
         let catalog = &snapshot.catalog;
         let entry = lookup(catalog, tool);
-        let is_granted = requirement(catalog, entry).allows(&caller.grants);
+        let is_granted = requirement(entry).allows(&caller.grants);
         if let Some(entry) = entry.filter(|_| is_granted)
             && snapshot.visibility.shows(caller, entry)
         {
@@ -88,11 +88,9 @@ fn lookup<'a>(catalog: &'a Catalog, tool: ToolRef<'_>) -> Option<&'a Arc<Entry>>
 }
 
 /// Returns the requirement of a tool. The requirement of an unknown tool is one that nobody satisfies.
-fn requirement<'a>(catalog: &'a Catalog, entry: Option<&Arc<Entry>>) -> &'a Requirement {
-    match entry {
-        Some(entry) => catalog.requirement(entry),
-        None => Catalog::closed(),
-    }
+fn requirement(entry: Option<&Arc<Entry>>) -> &Requirement {
+    static CLOSED: LazyLock<Requirement> = LazyLock::new(Requirement::closed);
+    entry.map_or(&CLOSED, |entry| &entry.requirement)
 }
 
 /// Logs why a caller may not use a tool. Takes the same steps for an unknown tool as for a denied one. Otherwise their
@@ -101,7 +99,7 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
     let catalog = &snapshot.catalog;
     let tool = if is_id { ToolRef::Id(method) } else { ToolRef::Name(method) };
     let (entry, by_id) = (lookup(catalog, tool), catalog.by_id(method));
-    let by_grants = requirement(catalog, entry).decide(&caller.grants);
+    let by_grants = requirement(entry).decide(&caller.grants);
     let by_service = entry.and_then(|entry| snapshot.visibility.check(caller, entry).err());
     let decision = match (entry, by_id, by_service) {
         (Some(_), _, Some(by_service)) if by_grants.is_allowed() => by_service,
@@ -126,5 +124,5 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let login = Section::authenticated();
-    requirement(catalog, catalog.by_id(id)).sections().iter().any(|(section, _)| *section == login)
+    requirement(catalog.by_id(id)).sections().iter().any(|(section, _)| *section == login)
 }
