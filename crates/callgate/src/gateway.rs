@@ -22,12 +22,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
+use crate::catalog::listing::bounded_cache;
 use crate::catalog::{Catalog, Entry};
 use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
 use crate::model::schema::cache::SchemaCache;
@@ -41,8 +43,7 @@ use crate::upstream::{
 };
 use crate::wire::jsonrpc::RpcError;
 use call_id::CallIds;
-use list::ResourceTexts;
-use openrpc::DocumentCache;
+use list::DocumentCache;
 use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
 
@@ -74,7 +75,6 @@ pub struct Gateway {
     /// Compiled check schemas.
     inputs: SchemaCache<CompiledInput>,
     documents: DocumentCache,
-    resource_texts: ResourceTexts,
     pub(crate) checks: BlockingChecks,
     call_timeout: Duration,
     call_ids: CallIds,
@@ -141,8 +141,7 @@ impl Gateway {
             snapshot: ArcSwap::default(),
             static_upstreams: upstreams.into_iter().collect(),
             inputs: SchemaCache::new(CompiledInput::compile),
-            documents: DocumentCache::default(),
-            resource_texts: ResourceTexts::default(),
+            documents: bounded_cache(|_, document: &Bytes| document.len()),
             checks: BlockingChecks::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),

@@ -6,24 +6,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use moka::sync::Cache;
 
-use super::{Gateway, NotFound, Snapshot, ToolRef};
+use super::openrpc::{self, OpenRpcError};
+use super::{Gateway, NotFound, Settings, Snapshot, ToolRef};
 use crate::access::Caller;
-use crate::catalog::listing::{Listing, Page, PageLimit, bounded_cache};
-use crate::gateway::openrpc::OpenRpcError;
+use crate::catalog::listing::{Listing, Page, PageLimit};
 use crate::model::method::MethodId;
 use crate::model::tool::{ToolFormat, json};
 
 /// Maximum total size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` has no such limit.
 const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Texts of [`Gateway::resource_text`] by the number of the listing. Callers with equal listings share one text.
-#[derive(Debug)]
-pub(super) struct ResourceTexts(Cache<(u64, ToolFormat), Bytes>);
+/// Documents by the number of the listing that they describe. Callers with equal listings share a document.
+pub(super) type DocumentCache = Cache<(u64, Document), Bytes>;
 
-impl Default for ResourceTexts {
-    fn default() -> Self {
-        Self(bounded_cache(|_, text: &Bytes| text.len()))
-    }
+/// A document that describes the tools of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Document {
+    /// Text of [`Gateway::resource_text`].
+    Resource(ToolFormat),
+    /// OpenRPC document, which contains the name and the version of the settings.
+    OpenRpc(Arc<Settings>),
 }
 
 impl Gateway {
@@ -74,8 +76,8 @@ impl Gateway {
     pub(crate) fn resource_text(&self, caller: &Caller, format: ToolFormat) -> Bytes {
         let snapshot = self.snapshot.load();
         let listing = Self::listing(&snapshot, caller);
-        let (key, texts) = ((listing.number, format), &self.resource_texts.0);
-        if let Some(text) = texts.get(&key) {
+        let key = (listing.number, Document::Resource(format));
+        if let Some(text) = self.documents.get(&key) {
             return text;
         }
         let limit = PageLimit { tools: usize::MAX, bytes: MAX_RESOURCE_BYTES };
@@ -86,7 +88,7 @@ impl Gateway {
         let mut out = Vec::new();
         json(&mut out, &text.collect::<Vec<Cow<'_, str>>>().concat());
         let text = Bytes::from(out.into_boxed_slice());
-        texts.insert(key, text.clone());
+        self.documents.insert(key, text.clone());
         text
     }
 
@@ -101,6 +103,12 @@ impl Gateway {
     pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
         let snapshot = self.snapshot.load_full();
         let listing = Self::listing(&snapshot, caller);
-        self.documents.get(&snapshot.settings, &snapshot.catalog, listing)
+        let key = (listing.number, Document::OpenRpc(Arc::clone(&snapshot.settings)));
+        if let Some(document) = self.documents.get(&key) {
+            return Ok(document);
+        }
+        let document = openrpc::document(&snapshot.settings, &snapshot.catalog, &listing)?;
+        self.documents.insert(key, document.clone());
+        Ok(document)
     }
 }

@@ -8,16 +8,14 @@ mod components;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::catalog::listing::{Listing, bounded_cache};
+use crate::catalog::listing::Listing;
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::settings::Settings;
 use crate::model::schema::REST_PARAM;
@@ -48,39 +46,8 @@ pub enum OpenRpcError {
     TooLarge(usize),
 }
 
-/// Documents by settings and listing. Callers with equal listings share a document.
-#[derive(Debug)]
-pub(crate) struct DocumentCache {
-    /// The listing in the value is kept alive, because its address is part of the key.
-    cache: Cache<(usize, Arc<Settings>), (Arc<Listing>, Bytes)>,
-}
-
-impl Default for DocumentCache {
-    fn default() -> Self {
-        Self { cache: bounded_cache(|_, (_, document): &(_, Bytes)| document.len()) }
-    }
-}
-
-impl DocumentCache {
-    /// Returns the document of a listing of this catalog.
-    pub(crate) fn get(
-        &self,
-        settings: &Arc<Settings>,
-        catalog: &Catalog,
-        listing: Arc<Listing>,
-    ) -> Result<Bytes, OpenRpcError> {
-        let key = (Arc::as_ptr(&listing).addr(), Arc::clone(settings));
-        if let Some((_, document)) = self.cache.get(&key) {
-            return Ok(document);
-        }
-        let document = document(settings, catalog, &listing)?;
-        self.cache.insert(key, (listing, document.clone()));
-        Ok(document)
-    }
-}
-
 /// Generates the document of a listing of this catalog.
-fn document(
+pub(super) fn document(
     settings: &Settings,
     catalog: &Catalog,
     listing: &Listing,

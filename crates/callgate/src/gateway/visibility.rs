@@ -91,12 +91,8 @@ impl Visibility {
 
     /// Returns `true` if the upstream lists a method for the caller, or does not restrict what callers see.
     pub(crate) fn shows(&self, caller: &Caller, entry: &Entry) -> bool {
-        self.visible(caller).is_none_or(|visible| match visible.of(entry.upstream()) {
-            Some(methods) => {
-                methods.as_ref().is_some_and(|methods| methods.contains(entry.remote_name()))
-            }
-            None => true,
-        })
+        let visible = self.visible(caller);
+        visible.is_none_or(|visible| visible.contains(entry.upstream(), entry.remote_name()))
     }
 
     /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
