@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use crate::model::method::DefinitionError;
 use crate::model::schema::normalise::closing_keyword;
 use crate::model::schema::text_check::TextCheck;
-use crate::model::schema::validator::{compile, compile_property};
-use crate::model::schema::walk::{for_each_schema, json_bytes, references};
+use crate::model::schema::validator::{compile, compile_properties};
+use crate::model::schema::walk::{for_each_schema, nodes, references};
 use crate::model::schema::{REST_PARAM, UNCHECKED, WIRE_NAME};
 use crate::wire::strict_json;
 
@@ -31,10 +31,6 @@ const MAX_EXPLAINED: usize = 16 * 1024;
 /// detail. The validator collects the errors of every branch of a union before it returns the first one, so a small call could
 /// take minutes and gigabytes. Without details, the check is much faster.
 const MAX_ERRORS: usize = 20_000;
-
-/// Maximum total size, in bytes, of the definitions that are copied into the validators of single parameters. If the total is
-/// larger, errors do not name the parameter.
-const MAX_COPIED: usize = 16 << 20;
 
 /// How parameters are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -114,8 +110,8 @@ pub(crate) struct CompiledInput {
     schema: Value,
     /// Number of subschemas; `None` if the schema has references.
     subschemas: Option<usize>,
-    /// One validator per parameter, compiled on first use.
-    property_validators: OnceLock<Vec<(String, jsonschema::Validator)>>,
+    /// Checks parameters without the others; compiled on first use. `None` if it cannot be compiled.
+    property_validator: OnceLock<Option<jsonschema::Validator>>,
 }
 
 #[derive(Debug)]
@@ -129,6 +125,8 @@ struct CompiledParam {
     default_member: Option<Box<str>>,
     /// Whether the items of the array are separate parameters when sent by position.
     is_rest: bool,
+    /// Result of [`CompiledInput::allows_null`].
+    allows_null: OnceLock<Option<bool>>,
 }
 
 impl CompiledParam {
@@ -141,6 +139,7 @@ impl CompiledParam {
             default_member: default.as_ref().map(|default| member(wire, default).into()),
             default,
             is_rest: property.get(REST_PARAM) == Some(&Value::Bool(true)),
+            allows_null: OnceLock::new(),
         }
     }
 
@@ -176,7 +175,7 @@ impl CompiledInput {
             subschemas: subschemas(&schema),
             is_unchecked: schema.get(UNCHECKED).is_some(),
             schema,
-            property_validators: OnceLock::new(),
+            property_validator: OnceLock::new(),
         })
     }
 
@@ -194,13 +193,14 @@ impl CompiledInput {
         {
             return Ok(params);
         }
-        if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
-            return Ok(Cow::Owned(self.params(Some(&gathered), format)?.into_owned()));
-        }
+        let rest_items;
         let mut named = match raw.map(RawValue::get) {
             None => Vec::new(),
             Some(list) if list.starts_with('[') => {
-                self.name_positional(serde_json::from_str(list).map_err(ArgumentsError::json)?)?
+                let mut items = serde_json::from_str(list).map_err(ArgumentsError::json)?;
+                rest_items = self.take_rest(&mut items);
+                items.extend(rest_items.as_deref());
+                self.name_positional(items)?
             }
             Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
         };
@@ -265,14 +265,23 @@ impl CompiledInput {
 
     /// Returns `true` if the parameter is optional and does not allow `null`.
     fn is_absent_null(&self, name: &str) -> bool {
-        !self.is_required(name) && self.allows_null(name) == Some(false)
+        let mut params = self.params.iter();
+        !self.is_required(name)
+            && params
+                .find(|param| param.name == name)
+                .is_some_and(|param| self.allows_null(param) == Some(false))
     }
 
-    /// Returns whether a parameter allows `null`, or `None` if the parameter has no validator of its own.
-    fn allows_null(&self, name: &str) -> Option<bool> {
-        let mut validators = self.property_validators().iter();
-        let (_, validator) = validators.find(|(known, _)| known == name)?;
-        Some(validator.is_valid(&Value::Null))
+    /// Returns whether a parameter allows `null`, or `None` if this is unknown.
+    fn allows_null(&self, param: &CompiledParam) -> Option<bool> {
+        *param.allows_null.get_or_init(|| self.is_valid_alone(&param.name, Value::Null))
+    }
+
+    /// Checks an argument without the others. Returns `None` if the properties of the schema cannot be compiled.
+    fn is_valid_alone(&self, name: &str, value: Value) -> Option<bool> {
+        let compiled = || compile_properties(&self.schema).ok();
+        let validator = self.property_validator.get_or_init(compiled).as_ref()?;
+        Some(validator.is_valid(&Value::Object(Map::from_iter([(name.to_owned(), value)]))))
     }
 
     fn is_required(&self, name: &str) -> bool {
@@ -280,22 +289,13 @@ impl CompiledInput {
         required.is_some_and(|required| required.iter().any(|known| known == name))
     }
 
-    fn property_validators(&self) -> &[(String, jsonschema::Validator)] {
-        self.property_validators.get_or_init(|| self.compile_properties())
-    }
-
-    /// Converts positional arguments to an object. The items after the last ordinary parameter become the rest parameter.
-    fn gather_rest(&self, raw: &RawValue) -> Option<Box<RawValue>> {
-        let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
-        let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
-        let (first, last) = items.split_at(others.len().min(items.len()));
-        let named = others.iter().zip(first).map(|(param, item)| member(&param.name, item.get()));
-        let mut members: Vec<String> = named.collect();
-        if !last.is_empty() {
-            let last: Vec<&str> = last.iter().map(|item| item.get()).collect();
-            members.push(member(&rest.name, &format!("[{}]", last.join(","))));
-        }
-        RawValue::from_string(format!("{{{}}}", members.join(","))).ok()
+    /// Removes the positional arguments after the last ordinary parameter, and returns them as the array of the rest
+    /// parameter. Returns `None` if there are none.
+    fn take_rest(&self, items: &mut Vec<&RawValue>) -> Option<Box<RawValue>> {
+        let (_, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
+        let rest: Vec<&str> = items.get(others.len()..)?.iter().map(|item| item.get()).collect();
+        items.truncate(others.len());
+        (!rest.is_empty()).then(|| RawValue::from_string(format!("[{}]", rest.join(","))).ok())?
     }
 
     fn name_positional<'a>(
@@ -326,7 +326,7 @@ impl CompiledInput {
             return Ok(());
         }
         let is_explained = self.subschemas.is_some_and(|subschemas| {
-            size <= MAX_EXPLAINED && subschemas.saturating_mul(count(&object)) <= MAX_ERRORS
+            size <= MAX_EXPLAINED && subschemas.saturating_mul(nodes(&object)) <= MAX_ERRORS
         });
         if is_explained {
             return Err(ArgumentsError::from_validation(self.validator.iter_errors(&object), self));
@@ -376,28 +376,12 @@ impl CompiledInput {
         if !problems.is_empty() {
             return ArgumentsError(problems);
         }
-        let given = self
-            .property_validators()
-            .iter()
-            .filter_map(|(name, part)| Some((name, part, object.get(name)?)));
-        let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
-        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), self)
-    }
-
-    fn compile_properties(&self) -> Vec<(String, jsonschema::Validator)> {
-        let properties = self.schema.get("properties").and_then(Value::as_object);
-        let definitions = self.schema.get("$defs");
-        let bytes = definitions.map_or(Some(0), |definitions| json_bytes(definitions, MAX_COPIED));
-        let bytes = bytes.unwrap_or(usize::MAX);
-        if properties.map_or(0, Map::len).saturating_mul(bytes) > MAX_COPIED {
-            return Vec::new();
-        }
-        let property_validators = properties.into_iter().flatten();
-        property_validators
-            .filter_map(|(name, part)| {
-                Some((name.clone(), compile_property(part, definitions).ok()?))
-            })
-            .collect()
+        let names = self.params.iter().map(|param| param.name.as_str());
+        let given = names.filter_map(|name| Some((name, object.get(name)?)));
+        let is_wrong = |(name, value): &(&str, &Value)| {
+            self.is_valid_alone(name, (*value).clone()) == Some(false)
+        };
+        ArgumentsError::wrong(given.filter(is_wrong), self)
     }
 
     fn named(&self, named: &Named<'_>) -> String {
@@ -449,7 +433,7 @@ impl CompiledInput {
     /// allows null or the style sends null.
     fn value_of_absent<'p>(&self, param: &'p CompiledParam, style: ParamStyle) -> Option<&'p str> {
         let has_null =
-            || style == ParamStyle::PositionalNull || self.allows_null(&param.name) == Some(true);
+            || style == ParamStyle::PositionalNull || self.allows_null(param) == Some(true);
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
@@ -478,15 +462,6 @@ fn subschemas(schema: &Value) -> Option<usize> {
     let mut subschemas = 0;
     for_each_schema(schema, &mut |_| subschemas += 1);
     references(schema).is_empty().then_some(subschemas)
-}
-
-/// Returns the number of JSON values in `value`: the value itself and all nested values.
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
-        _ => 1,
-    }
 }
 
 /// Returns the text between the brackets of an array.

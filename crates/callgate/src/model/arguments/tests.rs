@@ -519,6 +519,8 @@ fn large_definitions_are_not_copied_for_each_parameter() {
     let text = json!({"type": "string", "description": "a".repeat(1_000_000)});
     let schema = json!({"type": "object", "properties": properties, "$defs": {"Text": text}});
     let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
-    assert!(sent(&plan, r#"{"p1": 1}"#, ParamStyle::Named).is_err());
-    assert!(plan.property_validators().is_empty());
+    assert_eq!(
+        sent(&plan, r#"{"p1": 1}"#, ParamStyle::Named).unwrap_err(),
+        "argument `p1` does not match its schema, found number 1"
+    );
 }

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::inline::inline;
-use super::validator::compile_property;
+use super::validator::compile_properties;
 use super::walk::for_each_schema_mut;
 use crate::model::method::DefinitionError;
 
@@ -135,12 +135,11 @@ fn bound_integers(schema: &mut Map<String, Value>) {
 
 /// Removes defaults that do not match their own schema. For example, infinity becomes null in JSON.
 fn drop_wrong_defaults(schema: &mut Value) {
-    let definitions = schema.get("$defs").cloned();
+    let validator = compile_properties(schema);
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for property in properties.into_iter().flat_map(Map::values_mut) {
-        let Some(default) = property.get("default").cloned() else { continue };
-        let fits = compile_property(property, definitions.as_ref())
-            .is_ok_and(|validator| validator.is_valid(&default));
+    for (name, property) in properties.into_iter().flatten() {
+        let Some(default) = property.get("default") else { continue };
+        let fits = validator.as_ref().is_ok_and(|it| it.is_valid(&json!({name: default})));
         if let (Value::Object(property), false) = (property, fits) {
             property.shift_remove("default");
         }

@@ -28,16 +28,12 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     built.map_err(|error| invalid(&error))
 }
 
-/// Compiles the schema of a property with the `$defs` of its root.
-pub(crate) fn compile_property(
-    property: &Value,
-    definitions: Option<&Value>,
-) -> Result<Validator, DefinitionError> {
-    let mut schema = property.clone();
-    if let (Value::Object(schema), Some(definitions)) = (&mut schema, definitions) {
-        schema.insert("$defs".to_owned(), definitions.clone());
-    }
-    compile(&schema)
+/// Compiles only the properties of a schema. The validator also accepts objects that lack required properties.
+pub(crate) fn compile_properties(schema: &Value) -> Result<Validator, DefinitionError> {
+    let parts = ["properties", "$defs"].map(|keyword| (keyword, schema.get(keyword)));
+    compile(
+        &parts.into_iter().filter_map(|(keyword, part)| Some((keyword, part?.clone()))).collect(),
+    )
 }
 
 /// Returns the patterns that need a backtracking engine (look-around, back-references) or are too large when compiled. These
