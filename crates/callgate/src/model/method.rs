@@ -415,6 +415,14 @@ impl Param {
         &self.name
     }
 
+    /// Returns the type, unless the parameter has a schema.
+    pub(crate) fn type_expr(&self) -> Option<&TypeExpr> {
+        match &self.ty {
+            ValueType::Type(ty) => Some(ty),
+            ValueType::Schema(_) => None,
+        }
+    }
+
     /// Returns `true` if the parameter has no default and is not optional.
     pub fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()

@@ -16,11 +16,6 @@ mod tests;
 pub(crate) mod validator;
 pub(crate) mod walk;
 
-use std::borrow::Cow;
-
-use crate::model::method::{Param, ValueType};
-use crate::model::type_expr::TypeExpr;
-
 /// What a schema is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -40,16 +35,3 @@ pub const REST_PARAM: &str = "x-callgate-rest";
 
 /// Keyword of check schemas that accept all arguments. Such a schema only defines how arguments are sent.
 pub(crate) const UNCHECKED: &str = "x-callgate-unchecked";
-
-/// Advertised name and parameter.
-pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
-
-/// Returns the types of parameters that have no schema.
-pub(crate) fn types_of<'a>(
-    params: &'a [NamedParam<'_>],
-) -> impl Iterator<Item = &'a TypeExpr> + Clone {
-    params.iter().filter_map(|(_, param)| match &param.ty {
-        ValueType::Type(ty) => Some(ty),
-        ValueType::Schema(_) => None,
-    })
-}

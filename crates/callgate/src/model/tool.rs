@@ -14,11 +14,9 @@ use serde_json::{Map, Value};
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
 use crate::model::schema::validator::unchecked_patterns;
-use crate::model::schema::{
-    NamedParam, Purpose, REST_PARAM, UNCHECKED, WIRE_NAME, normalise, types_of,
-};
+use crate::model::schema::{Purpose, REST_PARAM, UNCHECKED, WIRE_NAME, normalise};
 use crate::model::type_expr::TypeExpr;
-use crate::model::types::Types;
+use crate::model::types::{Types, check_names};
 
 use format::McpSchemas;
 pub(crate) use format::{OutputKind, ToolFormat, ToolParts};
@@ -53,8 +51,10 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, De
     let mut findings = Vec::new();
     let (input, mut check) = input_schemas(method, types, &mut findings)?;
     refuse_inner_rest_param(check.as_deref().unwrap_or(&input))?;
-    if method.is_unchecked {
-        check = Some(Cow::Owned(unchecked(check.as_deref().unwrap_or(&input).clone())));
+    if method.is_unchecked
+        && let Value::Object(root) = check.get_or_insert_with(|| input.clone()).to_mut()
+    {
+        root.insert(UNCHECKED.to_owned(), true.into());
     }
     let headers = header::params(&input)?;
     let output = output_schema(method, types)?;
@@ -122,23 +122,18 @@ fn input_schemas<'m>(
     findings: &mut Vec<Finding>,
 ) -> Result<(MethodSchema<'m>, Option<MethodSchema<'m>>), DefinitionError> {
     let params = match &method.input {
-        Input::Params(params) => advertised_names(params)?,
-        Input::Schema { check, advertised: None, .. } => {
-            report_schema(check, findings);
-            return Ok((Cow::Borrowed(check), None));
-        }
-        Input::Schema { check, advertised: Some(advertised), .. } => {
-            report_unportable_properties(advertised, findings);
+        Input::Params(params) => params,
+        Input::Schema { check, advertised, .. } => {
+            let shown = advertised.as_ref().unwrap_or(check);
+            report_unportable_properties(shown, findings);
             report_patterns(check, findings);
-            report_differences(check, findings);
-            return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
+            let check = advertised.as_ref().map(|_| Cow::Borrowed(check));
+            report_differences(check.as_deref(), findings);
+            return Ok((Cow::Borrowed(shown), check));
         }
     };
-    for (name, param) in &params {
-        if *name != param.name {
-            let (from, to) = (param.name.clone(), name.clone().into_owned());
-            findings.push(Finding::RenamedParam { from, to });
-        }
+    check_names(params.iter().map(|param| &param.name), DefinitionError::DuplicateParam)?;
+    for param in params {
         match &param.ty {
             ValueType::Type(ty) => {
                 findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
@@ -149,23 +144,19 @@ fn input_schemas<'m>(
                     findings.push(Finding::DefaultMismatch(param.name.clone()));
                 }
             }
-            ValueType::Schema(schema) => report_schema(schema, findings),
+            ValueType::Schema(schema) => {
+                report_unportable_properties(schema, findings);
+                report_patterns(schema, findings);
+            }
         }
     }
-    types.check_size(types_of(&params))?;
-    let advertised = types.input_schema(&params, Purpose::Advertise);
-    let may_differ = params.iter().any(|(name, param)| check_may_differ(name, param));
-    let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
+    types.check_size(params.iter().filter_map(Param::type_expr))?;
+    let advertised = types.input_schema(params, Purpose::Advertise);
+    let may_differ = params.iter().any(check_may_differ);
+    let check = may_differ.then(|| types.input_schema(params, Purpose::Check));
     let check = check.filter(|check| *check != advertised);
+    report_differences(check.as_ref(), findings);
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
-}
-
-/// Returns a check schema that accepts all arguments and only defines how they are sent.
-fn unchecked(mut check: Value) -> Value {
-    if let Value::Object(root) = &mut check {
-        root.insert(UNCHECKED.to_owned(), true.into());
-    }
-    check
 }
 
 /// Refuses a variadic parameter that is not the last one: if sent by position, its values could not be told apart from those of
@@ -192,36 +183,11 @@ fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> b
 
 /// Returns `true` if the check schema may differ from the advertised schema. For most methods this is `false`, and only one
 /// schema is generated.
-fn check_may_differ(name: &str, param: &Param) -> bool {
-    let has_own_keyword = name != param.name || param.variadic;
-    let ValueType::Type(ty) = &param.ty else { return has_own_keyword };
-    has_own_keyword || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
-}
-
-/// Returns the names of parameters that clients see. Some model APIs reject a request with a property name that does not match
-/// `^[a-zA-Z0-9_.-]{1,64}$`.
-fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionError> {
-    let mut own: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
-    own.sort_unstable();
-    if let Some([twice, _]) = own.array_windows().find(|[a, b]| a == b) {
-        return Err(DefinitionError::DuplicateParam((*twice).to_owned()));
-    }
-    if own.iter().all(|name| is_portable(name)) {
-        return Ok(params.iter().map(|param| (Cow::Borrowed(param.name()), param)).collect());
-    }
-    let is_invalid = |name: &&&str| name.is_empty() || name.chars().any(char::is_control);
-    if let Some(name) = own.iter().find(is_invalid) {
-        return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
-    }
-    own.retain(|name| is_portable(name));
-    let mut taken: HashSet<String> = own.into_iter().map(ToOwned::to_owned).collect();
-    let names = params.iter().map(|param| {
-        if is_portable(&param.name) {
-            return (Cow::Borrowed(param.name()), param);
-        }
-        (Cow::Owned(portable_name(&param.name, &mut taken)), param)
-    });
-    Ok(names.collect())
+fn check_may_differ(param: &Param) -> bool {
+    let is_array = |part: &TypeExpr| matches!(part, TypeExpr::Array | TypeExpr::Class(_));
+    !is_portable(&param.name)
+        || param.variadic
+        || param.type_expr().is_some_and(|ty| ty.any(&mut |part| is_array(part)))
 }
 
 /// Returns an unused name that clients accept.
@@ -238,7 +204,8 @@ pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
 }
 
 /// Adds a finding for each reason why the advertised schema differs from the check schema.
-fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
+fn report_differences(check: Option<&Value>, findings: &mut Vec<Finding>) {
+    let Some(check) = check else { return };
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     findings.extend(properties.filter_map(|(name, property)| {
         let from = property.get(WIRE_NAME)?.as_str()?.to_owned();
@@ -247,11 +214,6 @@ fn report_differences(check: &Value, findings: &mut Vec<Finding>) {
     if normalise::HIDDEN_AT_ROOT.iter().any(|keyword| check.get(*keyword).is_some()) {
         findings.push(Finding::HiddenRootUnion);
     }
-}
-
-fn report_schema(schema: &Value, findings: &mut Vec<Finding>) {
-    report_unportable_properties(schema, findings);
-    report_patterns(schema, findings);
 }
 
 fn report_patterns(schema: &Value, findings: &mut Vec<Finding>) {

@@ -113,12 +113,15 @@ impl Types {
         for (name, definition) in definitions {
             match definition {
                 TypeDefinition::Schema(schema) => schemas.push((name, schema)),
-                TypeDefinition::Fields(fields) => match check_fields(&fields) {
-                    Ok(()) => {
-                        types.definitions.insert(name, TypeDefinition::Fields(fields));
+                TypeDefinition::Fields(fields) => {
+                    let names = fields.iter().map(|field| &field.name);
+                    match check_names(names, DefinitionError::DuplicateField) {
+                        Ok(()) => {
+                            types.definitions.insert(name, TypeDefinition::Fields(fields));
+                        }
+                        Err(error) => rejected.push((name, error)),
                     }
-                    Err(error) => rejected.push((name, error)),
-                },
+                }
             }
         }
         let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
@@ -389,14 +392,18 @@ impl Types {
     }
 }
 
-fn check_fields(fields: &[TypeField]) -> Result<(), DefinitionError> {
-    let mut names = HashSet::new();
-    for TypeField { name, .. } in fields {
+/// Checks the names of parameters or fields. `duplicate` creates the error for a name that occurs twice.
+pub(crate) fn check_names<'a>(
+    names: impl Iterator<Item = &'a String>,
+    duplicate: fn(String) -> DefinitionError,
+) -> Result<(), DefinitionError> {
+    let mut seen = HashSet::new();
+    for name in names {
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
         }
-        if !names.insert(name) {
-            return Err(DefinitionError::DuplicateField(name.clone()));
+        if !seen.insert(name) {
+            return Err(duplicate(name.clone()));
         }
     }
     Ok(())

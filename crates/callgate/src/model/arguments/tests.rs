@@ -14,10 +14,7 @@ impl From<ParamStyle> for ParamFormat {
 }
 
 fn plan(params: &[Param]) -> CompiledInput {
-    let named: Vec<(Cow<'_, str>, &Param)> =
-        params.iter().map(|param| (param.name().replace(' ', "_").into(), param)).collect();
-    let types = Types::default();
-    let schema = types.input_schema(&named, Purpose::Check).to_string();
+    let schema = Types::default().input_schema(params, Purpose::Check).to_string();
     CompiledInput::compile(schema.as_bytes()).unwrap()
 }
 

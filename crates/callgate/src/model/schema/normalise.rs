@@ -105,14 +105,18 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
             advertise_properties(&mut advertised, branches);
         }
     }
-    if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
-        for property in properties.values_mut().filter_map(Value::as_object_mut) {
-            property.shift_remove(WIRE_NAME);
-            property.shift_remove(REST_PARAM);
-        }
-    }
+    hide_own_keywords(&mut advertised);
     let advertised = (advertised != *root).then_some(Value::Object(advertised));
     Ok((schema, advertised))
+}
+
+/// Removes the keywords of check schemas from the properties of an advertised schema.
+pub(super) fn hide_own_keywords(root: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        property.shift_remove(WIRE_NAME);
+        property.shift_remove(REST_PARAM);
+    }
 }
 
 /// Adds the properties of hidden root unions to the advertised schema. If several members declare the same property, its schema
@@ -139,9 +143,10 @@ fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     }
 }
 
-/// Renames properties whose names clients reject. Changes nothing if a keyword of the root other than `required` refers to
+/// Renames properties whose names clients reject: some model APIs reject a request with a name that does not match
+/// `^[a-zA-Z0-9_.-]{1,64}$`. Adds [`WIRE_NAME`] to renamed properties. Changes nothing if a keyword of the root other than `required` refers to
 /// property names.
-fn rename_properties(root: &mut Map<String, Value>) {
+pub(super) fn rename_properties(root: &mut Map<String, Value>) {
     let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
     if !is_plain || properties.keys().all(|name| is_portable(name)) {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NamedParam, Purpose, REST_PARAM, WIRE_NAME, types_of};
+use super::normalise::{hide_own_keywords, rename_properties};
+use super::{Purpose, REST_PARAM};
 use crate::model::method::{Param, ValueType};
 use crate::model::type_expr::{Literal, TypeExpr};
 use crate::model::types::{Resolved, TypeDefinition, Types};
@@ -24,16 +25,21 @@ impl Types {
     }
 
     /// Returns the schema of a method's arguments.
-    pub(crate) fn input_schema(&self, params: &[NamedParam<'_>], purpose: Purpose) -> Value {
+    pub(crate) fn input_schema(&self, params: &[Param], purpose: Purpose) -> Value {
         let writer = Writer { types: self, purpose };
-        let properties = params
-            .iter()
-            .map(|(name, param)| (&**name, writer.property(name, param), param.is_required()));
+        let properties =
+            params.iter().map(|param| (param.name(), writer.property(param), param.is_required()));
         let mut schema = object_of(properties);
-        if params.is_empty() {
-            put(&mut schema, "additionalProperties", false.into());
+        if let Value::Object(root) = &mut schema {
+            if params.is_empty() {
+                root.insert("additionalProperties".to_owned(), false.into());
+            }
+            rename_properties(root);
+            if purpose == Purpose::Advertise {
+                hide_own_keywords(root);
+            }
         }
-        writer.with_definitions(schema, types_of(params))
+        writer.with_definitions(schema, params.iter().filter_map(Param::type_expr))
     }
 }
 
@@ -181,22 +187,18 @@ impl Writer<'_> {
         }
     }
 
-    fn property(self, name: &str, param: &Param) -> Value {
+    fn property(self, param: &Param) -> Value {
         let schema = match &param.ty {
             ValueType::Type(ty) => self.schema(ty),
             ValueType::Schema(schema) => schema.clone(),
         };
         let mut schema = described(schema, &param.description);
-        let is_check = self.purpose == Purpose::Check;
         if let Some(default) = &param.default
-            && (is_check || !is_empty_map(param, default))
+            && (self.purpose == Purpose::Check || !is_empty_map(param, default))
         {
             put(&mut schema, "default", default.clone());
         }
-        if is_check && name != param.name {
-            put(&mut schema, WIRE_NAME, param.name.as_str().into());
-        }
-        if is_check && param.variadic {
+        if param.variadic {
             put(&mut schema, REST_PARAM, true.into());
         }
         schema

@@ -3,9 +3,9 @@ use serde_json::{Map, Value, json};
 
 use super::of_type_expr::Writer;
 use super::*;
-use crate::model::method::{DefinitionError, Method};
+use crate::model::method::{DefinitionError, Method, Param};
 use crate::model::tool;
-use crate::model::type_expr::ClassName;
+use crate::model::type_expr::{ClassName, TypeExpr};
 use crate::model::types::{MAX_INLINE_BYTES, TypeDefinition, TypeField, Types};
 
 fn schema_of(text: &str, types: &Types) -> Value {
@@ -382,8 +382,7 @@ fn classes_with_long_texts_are_bounded() {
 fn defaults_agree_with_their_types() {
     let types = Types::default();
     let advertised = |param: &Param| {
-        let params = [(Cow::Borrowed(param.name()), param)];
-        let schema = types.input_schema(&params, Purpose::Advertise);
+        let schema = types.input_schema(std::slice::from_ref(param), Purpose::Advertise);
         schema["properties"]["x"].clone()
     };
     let param = |ty: &str, default| Param::new("x", ty.parse().unwrap()).default(default);
