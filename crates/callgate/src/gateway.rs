@@ -31,8 +31,7 @@ use tokio::time::Instant;
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
 use crate::catalog::listing::bounded_cache;
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
-use crate::model::schema::cache::SchemaCache;
+use crate::model::arguments::{ParamFormat, ParamStyle};
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -72,8 +71,6 @@ pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
     /// Upstreams that never change.
     static_upstreams: UpstreamMap,
-    /// Compiled check schemas.
-    inputs: SchemaCache<CompiledInput>,
     documents: DocumentCache,
     pub(crate) checks: BlockingChecks,
     call_timeout: Duration,
@@ -140,7 +137,6 @@ impl Gateway {
         let gateway = Self {
             snapshot: ArcSwap::default(),
             static_upstreams: upstreams.into_iter().collect(),
-            inputs: SchemaCache::new(CompiledInput::compile),
             documents: bounded_cache(|_, document: &Bytes| document.len()),
             checks: BlockingChecks::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
@@ -359,7 +355,6 @@ impl Gateway {
                 usual: upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE),
                 of_tool: admitted.bounds.time,
             };
-            let safety = entry.call_safety();
             let mut reservation = BudgetReservation::new(&self.budget, caller)
                 .for_result_up_to(admitted.bounds.result_bytes);
             let call = Call {
@@ -367,7 +362,7 @@ impl Gateway {
                 method,
                 remote_name: entry.remote_name(),
                 params: &params,
-                safety,
+                safety: entry.call_safety,
                 caller,
                 client,
                 reservation: &reservation,
@@ -396,8 +391,7 @@ impl Gateway {
         arguments: Option<&RawValue>,
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
-        let schema = || tool.catalog().check_schema(&tool.entry);
-        let input = self.inputs.get(&tool.entry.input, schema).map_err(CallError::failed)?;
+        let input = tool.input().map_err(CallError::failed)?;
         Ok(input.params(arguments, param_format(&tool)).map(drop)?)
     }
 
@@ -408,17 +402,15 @@ impl Gateway {
         arguments: Option<&'a RawValue>,
         caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let (entry, format) = (&tool.entry, param_format(tool));
-        let schema = || tool.catalog().check_schema(entry);
+        let format = param_format(tool);
         let bytes = arguments.map_or(0, |arguments| arguments.get().len());
-        if BlockingChecks::is_inline(caller, bytes, entry.check_schema_len()) {
-            let input = self.inputs.get(&entry.input, schema).map_err(CallError::failed)?;
+        if BlockingChecks::is_inline(caller, bytes, tool.entry.check_schema_len()) {
+            let input = tool.input().map_err(CallError::failed)?;
             return Ok(input.params(arguments, format)?);
         }
-        let schema = schema();
-        let (inputs, arguments) = (self.inputs.clone(), arguments.map(ToOwned::to_owned));
+        let (tool, arguments) = (tool.clone(), arguments.map(ToOwned::to_owned));
         let check = move || {
-            let input = inputs.compiled(&schema).map_err(CallError::failed)?;
+            let input = tool.input().map_err(CallError::failed)?;
             let params = input.params(arguments.as_deref(), format)?.into_owned();
             Ok::<_, CallError>(Cow::Owned(params))
         };
