@@ -5,7 +5,7 @@
 //! name are numbered.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -66,29 +66,29 @@ impl SourceSchema {
         Some((path, inside))
     }
 
-    /// Returns a definition, or `None` if the definition refers to something outside of this schema.
-    fn definition(&self, path: &str) -> Option<Definition> {
-        let schema = self.value(path)?;
-        let digest = Sha256::digest(serde_json::to_vec(&(path, schema)).ok()?).into();
-        let paths = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.0));
-        Some(Definition { digest, needs: paths.collect::<Option<_>>()? })
+    /// Returns a digest of a definition and of all definitions it refers to, or `None` if one of them refers to
+    /// something outside of this schema.
+    fn digest(&self, path: &str) -> Option<[u8; 32]> {
+        let mut reachable = BTreeMap::new();
+        let mut waiting = vec![path.to_owned()];
+        while let Some(path) = waiting.pop() {
+            if !reachable.contains_key(&path) {
+                let schema = self.value(&path)?;
+                for reference in movable_references(schema)? {
+                    waiting.push(self.target(reference)?.0);
+                }
+                reachable.insert(path, schema);
+            }
+        }
+        Some(Sha256::digest(serde_json::to_vec(&(path, reachable)).ok()?).into())
     }
-}
-
-/// A definition and its references.
-#[derive(Debug)]
-struct Definition {
-    /// Digest of path and content.
-    digest: [u8; 32],
-    /// Paths of the definitions that this definition refers to.
-    needs: HashSet<String>,
 }
 
 /// The `components.schemas` of a document.
 #[derive(Debug, Default)]
 pub struct Components {
     schemas: BTreeMap<String, Value>,
-    /// Key of each definition, by its digest.
+    /// Key of each definition, by the digest of the definition and of all definitions it refers to.
     keys: HashMap<[u8; 32], String>,
     /// Number of keys that begin with each name.
     numbers: HashMap<String, usize>,
@@ -146,8 +146,6 @@ impl Components {
 struct SchemaMover<'a> {
     components: &'a mut Components,
     source: &'a SourceSchema,
-    /// Visited definitions by path.
-    definitions: HashMap<String, Option<Definition>>,
     /// Keys of definitions by path; `None` if a definition cannot be moved.
     keys: HashMap<String, Option<String>>,
     /// Paths and keys of definitions that are still to be written.
@@ -156,13 +154,7 @@ struct SchemaMover<'a> {
 
 impl<'a> SchemaMover<'a> {
     fn new(components: &'a mut Components, source: &'a SourceSchema) -> Self {
-        Self {
-            components,
-            source,
-            definitions: HashMap::new(),
-            keys: HashMap::new(),
-            pending: Vec::new(),
-        }
+        Self { components, source, keys: HashMap::new(), pending: Vec::new() }
     }
 
     /// Returns a part of the schema for the document. If the part has references that cannot be moved, returns a schema
@@ -205,8 +197,8 @@ impl<'a> SchemaMover<'a> {
 
     /// Returns the key of an equal definition in the document, or a new key.
     fn key_for(&mut self, path: &str) -> Option<String> {
-        let identity = self.identity(path)?;
-        if let Some(key) = self.components.keys.get(&identity) {
+        let digest = self.source.digest(path)?;
+        if let Some(key) = self.components.keys.get(&digest) {
             return Some(key.clone());
         }
         let name = match path.rsplit_once('/') {
@@ -214,32 +206,11 @@ impl<'a> SchemaMover<'a> {
             None => self.source.name.clone(),
         };
         let key = self.components.new_key(&name);
-        self.components.keys.insert(identity, key.clone());
+        self.components.keys.insert(digest, key.clone());
         // Reserves the key. The schema is written later.
         self.components.schemas.insert(key.clone(), Value::Null);
         self.pending.push((path.to_owned(), key.clone()));
         Some(key)
-    }
-
-    /// Returns a digest of a definition and of all definitions it refers to, or `None` if the definition cannot be moved.
-    fn identity(&mut self, path: &str) -> Option<[u8; 32]> {
-        let mut seen = HashSet::new();
-        let mut digests = BTreeSet::new();
-        let mut waiting = vec![path.to_owned()];
-        while let Some(path) = waiting.pop() {
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            let source = self.source;
-            let definition = self.definitions.entry(path);
-            let definition = definition.or_insert_with_key(|path| source.definition(path));
-            let Definition { digest, needs } = definition.as_ref()?;
-            digests.insert(*digest);
-            waiting.extend(needs.iter().filter(|path| !seen.contains(*path)).cloned());
-        }
-        let own = self.definitions.get(path)?.as_ref()?.digest;
-        let all = digests.iter().fold(Sha256::new_with_prefix(own), Sha256::chain_update);
-        Some(all.finalize().into())
     }
 }
 
