@@ -1,6 +1,8 @@
 //! The bytes of all tools in one format, in the catalog's order. Each tool is followed by a comma, so that adjacent
 //! tools are one slice.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 #[derive(Debug, Clone, Default)]
@@ -26,16 +28,18 @@ impl Arena {
 
     /// Returns the tools `first` to `last`, each followed by a comma.
     pub(crate) fn run(&self, first: u32, last: u32) -> Bytes {
-        let start = self.starts.get(first as usize).copied().unwrap_or_default();
-        let end = self.starts.get(last as usize + 1).copied().unwrap_or(start);
-        self.bytes.slice(start.min(end)..end)
+        self.bytes.slice(self.range(first, last))
     }
 
     /// Returns the size of a tool with its comma.
     pub(crate) fn size(&self, ordinal: u32) -> usize {
-        let start = self.starts.get(ordinal as usize).copied().unwrap_or_default();
-        let end = self.starts.get(ordinal as usize + 1).copied().unwrap_or(start);
-        end - start
+        self.range(ordinal, ordinal).len()
+    }
+
+    fn range(&self, first: u32, last: u32) -> Range<usize> {
+        let start = self.starts.get(first as usize).copied().unwrap_or_default();
+        let end = self.starts.get(last as usize + 1).copied().unwrap_or(start);
+        start.min(end)..end
     }
 }
 

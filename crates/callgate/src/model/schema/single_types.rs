@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{for_each_schema, for_each_schema_mut, references};
+use super::walk::{for_each_schema, for_each_schema_mut, is_annotation, references};
 use crate::model::tool::HEADER_KEYWORD;
 
 type Schema = Map<String, Value>;
@@ -21,18 +21,6 @@ const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 
 /// Keywords from which clients derive the type of a value.
 const TYPED: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
-
-/// Keywords that do not restrict values.
-const ANNOTATIONS: [&str; 8] = [
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-];
 
 /// Returns the keywords that restrict only values of this type and do not depend on keywords of other types.
 fn keywords_of(kind: &str) -> &'static [&'static str] {
@@ -281,9 +269,7 @@ fn type_members(schema: &mut Schema) {
 
 /// Returns `true` if a schema has no keyword that restricts values.
 fn allows_any(schema: &Schema) -> bool {
-    let is_annotation =
-        |keyword: &String| ANNOTATIONS.contains(&keyword.as_str()) || keyword.starts_with("x-");
-    schema.keys().all(is_annotation)
+    schema.keys().all(|keyword| is_annotation(keyword))
 }
 
 /// Writes a schema without a type as a union of all types. The types whose values the schema restricts come first.

@@ -11,6 +11,8 @@ use std::ops::RangeInclusive;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::walk;
+
 /// Maximum number of properties of an object; the bits of [`Present`].
 const MAX_PROPERTIES: usize = 64;
 
@@ -24,20 +26,6 @@ const KEYWORDS: [&str; 8] = [
     "properties",
     "required",
     "type",
-];
-
-/// Keywords that do not affect validity.
-const ANNOTATIONS: [&str; 10] = [
-    "$comment",
-    "$schema",
-    "default",
-    "deprecated",
-    "description",
-    "examples",
-    "format",
-    "readOnly",
-    "title",
-    "writeOnly",
 ];
 
 /// The properties that an object has, as a set of their numbers.
@@ -179,8 +167,9 @@ impl ObjectCheck {
     }
 }
 
+/// Returns `true` for keywords that do not affect validity. The validator does not check `format` either.
 fn is_annotation(keyword: &str) -> bool {
-    ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
+    walk::is_annotation(keyword) || matches!(keyword, "$schema" | "format")
 }
 
 /// Returns the integers that `minimum` and `maximum` allow.

@@ -25,6 +25,22 @@ pub(crate) fn keyword_kind(keyword: &str) -> KeywordKind {
     }
 }
 
+/// Returns `true` for keywords that do not restrict values.
+pub(crate) fn is_annotation(keyword: &str) -> bool {
+    keyword.starts_with("x-")
+        || matches!(
+            keyword,
+            "title"
+                | "description"
+                | "default"
+                | "examples"
+                | "deprecated"
+                | "readOnly"
+                | "writeOnly"
+                | "$comment"
+        )
+}
+
 /// Keywords with a reference.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
