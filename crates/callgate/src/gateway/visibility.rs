@@ -144,22 +144,21 @@ impl Gateway {
     /// For callers that are not prepared, [`list`](Self::list), [`describe`](Self::describe) and
     /// [`open_rpc`](Self::open_rpc) hide all methods of services that restrict which methods callers see.
     /// [`call`](Self::call) prepares the caller itself. If there are no such services, this function does nothing.
-    pub async fn prepare(&self, mut caller: Caller) -> Caller {
-        self.refresh_visible(&mut caller, FIRST_LIST_TIMEOUT).await;
-        caller
+    pub async fn prepare(&self, caller: Caller) -> Caller {
+        self.prepare_within(caller, FIRST_LIST_TIMEOUT).await
     }
 
     /// Like [`Self::prepare`], but does not wait. Used for subscribers, which are notified of changes later.
-    pub(crate) async fn prepare_at_once(&self, mut caller: Caller) -> Caller {
-        self.refresh_visible(&mut caller, Duration::ZERO).await;
-        caller
+    pub(crate) async fn prepare_at_once(&self, caller: Caller) -> Caller {
+        self.prepare_within(caller, Duration::ZERO).await
     }
 
-    async fn refresh_visible(&self, caller: &mut Caller, max_wait: Duration) {
+    async fn prepare_within(&self, mut caller: Caller, max_wait: Duration) -> Caller {
         let visibility = Arc::clone(&self.snapshot.load().visibility);
         if visibility.is_enabled() {
-            caller.visible = Some(visibility.lookup(caller, max_wait).await);
+            caller.visible = Some(visibility.lookup(&caller, max_wait).await);
         }
+        caller
     }
 
     /// Returns `true` if any service restricts which methods callers see.

@@ -3,6 +3,7 @@
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
+use strsim::generic_levenshtein;
 use thiserror::Error;
 
 use super::{CompiledInput, CompiledParam};
@@ -103,25 +104,9 @@ fn most_similar<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<
     let letters = |name: &str| name.to_lowercase().chars().take(MAX_SHOWN).collect::<Vec<_>>();
     let name = letters(name);
     let most = (name.len() / 3).max(1).min(name.len().saturating_sub(1));
-    let distances = known.map(|known| (edit_distance(&name, &letters(known)), known));
+    let distances = known.map(|known| (generic_levenshtein(&name, &letters(known)), known));
     let (_, nearest) = distances.filter(|(distance, _)| *distance <= most).min()?;
     Some(nearest)
-}
-
-/// Returns the minimum number of characters to insert, delete or replace to convert `from` to `to`.
-fn edit_distance(from: &[char], to: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (deleted, one) in from.iter().enumerate() {
-        let mut diagonal = deleted;
-        let mut left = deleted + 1;
-        for (above, other) in row.iter_mut().skip(1).zip(to) {
-            let replaced = diagonal + usize::from(one != other);
-            diagonal = *above;
-            left = replaced.min(diagonal + 1).min(left + 1);
-            *above = left;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 fn describe(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
