@@ -1,6 +1,7 @@
 //! Credentials: which credentials a request is sent with, and how the service rejects them.
 
 pub(crate) mod credential;
+mod credential_cache;
 pub(crate) mod login;
 pub(crate) mod oauth;
 pub(crate) mod challenge;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
 use crate::upstream::budget::BudgetReservation;
+use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingRequest};
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
@@ -137,17 +137,10 @@ pub(crate) struct Sessions {
     secrets: Secrets,
     /// Time limit of a login.
     timeout: Duration,
-    state: Mutex<SessionState>,
-    /// Locked during a login. Other calls wait for the lock.
-    logging_in: Arc<tokio::sync::Mutex<()>>,
+    cache: Mutex<SessionCache>,
 }
 
-#[derive(Debug, Default)]
-struct SessionState {
-    session: Option<Arc<Session>>,
-    failure: Option<(Failure, Backoff)>,
-    rejection: Option<Backoff>,
-}
+type SessionCache = CredentialCache<Session, Failure>;
 
 impl Sessions {
     /// Returns `None` if the service has no login.
@@ -167,24 +160,25 @@ impl Sessions {
             uri: target.map(|target| target.uri().clone()),
             secrets: configured.with(secrets),
             timeout: options.limits.timeout,
-            state: Mutex::default(),
-            logging_in: Arc::default(),
+            cache: Mutex::default(),
             login,
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, SessionCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the session. If there is none, logs in, unless the service sends sessions without a login.
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Option<Arc<Session>>, Failure> {
-        let session = self.state().session.clone();
-        match session {
-            // Boxed, because the future is large and rarely used.
-            None if self.login.is_request() => Box::pin(self.log_in(None)).await,
-            session => Ok(session),
-        }
+        let pending = {
+            let mut cache = self.cache();
+            if cache.value.is_some() || !self.login.is_request() {
+                return Ok(cache.value.clone());
+            }
+            self.join_or_start(&mut cache, Instant::now())?
+        };
+        wait(pending).await.map(Some)
     }
 
     /// Returns `true` if the service refused a request because of its session. The request has not run.
@@ -209,70 +203,59 @@ impl Sessions {
         refused: Option<&Arc<Session>>,
         failure: &Failure,
     ) -> Result<Option<Arc<Session>>, Failure> {
-        if self.login.is_request() {
-            return Box::pin(self.log_in(refused)).await;
+        if !self.login.is_request() {
+            return Ok(self.sent_session(failure));
         }
-        let Failure::Unexpected(UnexpectedResponse { problem: Problem::Session(sent), .. }) =
-            failure
-        else {
-            return Ok(None);
+        let pending = {
+            let (mut cache, now) = (self.cache(), Instant::now());
+            let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
+            let other = cache.value.as_ref().filter(|it| !is_refused(it)).cloned();
+            if other.is_some() || !cache.rejected(now) {
+                return Ok(other);
+            }
+            self.join_or_start(&mut cache, now)?
         };
-        let (name, value) = &**sent;
-        let headers = HeaderMap::from_iter([(name.clone(), value.clone())]);
-        let session = Arc::new(Session { headers, ..Session::default() });
-        self.state().session = Some(Arc::clone(&session));
-        Ok(Some(session))
+        wait(pending).await.map(Some)
     }
 
-    /// Logs in, unless another call has logged in meanwhile or the last login failed recently.
-    async fn log_in(
+    /// Stores the session that the service sent in its refusal.
+    fn sent_session(&self, refusal: &Failure) -> Option<Arc<Session>> {
+        let Failure::Unexpected(UnexpectedResponse { problem: Problem::Session(sent), .. }) =
+            refusal
+        else {
+            return None;
+        };
+        let headers = HeaderMap::from_iter([(**sent).clone()]);
+        let session = Arc::new(Session { headers, ..Session::default() });
+        self.cache().value = Some(Arc::clone(&session));
+        Some(session)
+    }
+
+    /// Joins the login in flight. If there is none, starts one, unless the last one failed recently.
+    fn join_or_start(
         self: &Arc<Self>,
-        refused: Option<&Arc<Session>>,
-    ) -> Result<Option<Arc<Session>>, Failure> {
-        let guard = Arc::clone(&self.logging_in).lock_owned().await;
-        {
-            let (mut state, now) = (self.state(), Instant::now());
-            let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
-            if let Some(other) = state.session.as_ref().filter(|it| !is_refused(it)) {
-                return Ok(Some(Arc::clone(other)));
-            }
-            if let Some((failure, _)) = state.failure.as_ref().filter(|(_, it)| now < it.until) {
-                return Err(failure.clone());
-            }
-            if refused.is_some() && !Backoff::may_renew(&mut state.rejection, now) {
-                return Ok(None);
-            }
-        }
-        // Runs in a separate task, so that a dropped call does not abort the login that other calls wait for.
-        let sessions = Arc::clone(self);
-        let login = tokio::spawn(async move {
-            let _guard = guard;
-            sessions.request_within_limit().await
-        });
-        let aborted = |_| Err(Failure::NoSession(LoginError::Failed("aborted".to_owned())));
-        login.await.unwrap_or_else(aborted).map(Some)
+        cache: &mut SessionCache,
+        now: Instant,
+    ) -> Result<PendingRequest<Session, Failure>, Failure> {
+        cache.join_or_start(now, |sender| {
+            let sessions = Arc::clone(self);
+            // Runs in a separate task, so that a dropped call does not abort the login that other calls wait for.
+            tokio::spawn(async move { sender.send(Some(sessions.log_in().await)) });
+        })
     }
 
     /// Logs in within the time limit. Stores the session or the failure.
-    async fn request_within_limit(&self) -> Result<Arc<Session>, Failure> {
+    async fn log_in(&self) -> Result<Arc<Session>, Failure> {
         let session = tokio::time::timeout(self.timeout, self.request()).await;
-        let session = session.unwrap_or(Err(Failure::NoTokenInTime(self.timeout)));
-        let mut state = self.state();
-        match session {
-            Ok(session) => {
-                tracing::debug!(upstream = self.upstream, "logged in");
-                let session = Arc::new(session);
-                (state.session, state.failure) = (Some(Arc::clone(&session)), None);
-                Ok(session)
-            }
+        let session = session.unwrap_or(Err(Failure::NoTokenInTime(self.timeout))).map(Arc::new);
+        match &session {
+            Ok(_) => tracing::debug!(upstream = self.upstream, "logged in"),
             Err(failure) => {
                 tracing::warn!(upstream = self.upstream, error = %failure, "failed to log in");
-                let before = state.failure.as_ref().map(|(_, backoff)| *backoff);
-                let backoff = Backoff::after(before, MAX_BACKOFF, Instant::now());
-                state.failure = Some((failure.clone(), backoff));
-                Err(failure)
             }
         }
+        self.cache().finish(&session, MAX_BACKOFF, Instant::now());
+        session
     }
 
     async fn request(&self) -> Result<Session, Failure> {
@@ -354,6 +337,11 @@ impl Sessions {
         }
         Ok(session)
     }
+}
+
+async fn wait(pending: PendingRequest<Session, Failure>) -> Result<Arc<Session>, Failure> {
+    let aborted = || Err(Failure::NoSession(LoginError::Failed("aborted".to_owned())));
+    credential_cache::wait(pending).await.unwrap_or_else(aborted)
 }
 
 fn sensitive(text: &str) -> Option<HeaderValue> {

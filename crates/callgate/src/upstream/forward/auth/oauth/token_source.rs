@@ -11,8 +11,14 @@ use super::ClientCredentials;
 use super::refresh_token_store::RefreshTokenStore;
 use super::token_endpoint::TokenEndpoint;
 use super::token_error::{TokenError, TokenUnavailable};
-use super::token_state::{AccessToken, PendingToken, TokenState};
+use super::token_state::{AccessToken, TokenState};
 use crate::secret::Secret;
+use crate::upstream::forward::auth::credential_cache::{self, PendingRequest};
+
+/// Maximum delay after a failed request.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+type PendingToken = PendingRequest<AccessToken, TokenError>;
 
 static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
@@ -99,7 +105,7 @@ impl TokenSource {
                 }
                 return Ok(token);
             }
-            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
+            self.join_or_start(&mut state, now)?
         };
         self.wait(pending).await
     }
@@ -112,18 +118,10 @@ impl TokenSource {
         let pending = {
             let (mut state, now) = (self.state(), Instant::now());
             let other = state.valid_token(now).filter(|token| !Arc::ptr_eq(token, refused));
-            if let Some(token) = other {
-                return Ok(Some(token));
+            if other.is_some() || !state.cache.rejected(now) {
+                return Ok(other);
             }
-            if state.in_flight().is_none() {
-                if let Some(error) = state.recent_error(now) {
-                    return Err(self.no_token(error));
-                }
-                if !state.rejected(now) {
-                    return Ok(None);
-                }
-            }
-            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
+            self.join_or_start(&mut state, now)?
         };
         self.wait(pending).await.map(Some)
     }
@@ -146,33 +144,27 @@ impl TokenSource {
         self: &Arc<Self>,
         state: &mut TokenState,
         now: Instant,
-    ) -> Result<PendingToken, TokenError> {
-        if let Some(pending) = state.in_flight() {
-            return Ok(pending);
-        }
-        if let Some(error) = state.recent_error(now) {
-            return Err(error);
-        }
-        let (sender, pending) = watch::channel(None);
-        state.pending = Some(pending.clone());
-        let source = Arc::clone(self);
+    ) -> Result<PendingToken, TokenUnavailable> {
         let (generation, basis) = (state.generation, state.basis.clone());
         let unstored = state.unstored.clone();
-        // Runs in a separate task, so that a dropped call does not lose a rotated refresh token.
-        let guard = InFlightGuard::begin();
-        tokio::spawn(async move {
-            let _guard = guard;
-            let fetched = match &source.grant {
-                Grant::Client => source.fetch(None).await,
-                Grant::UserClient => match basis.as_ref().and_then(ClientCredentials::parse) {
-                    Some(client) => source.fetch(Some(&client)).await,
-                    None => FetchedToken::only(Err(TokenError::NotAClient)),
-                },
-                Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
-            };
-            let _ = sender.send(Some(source.finish(generation, fetched)));
+        let pending = state.cache.join_or_start(now, |sender| {
+            let source = Arc::clone(self);
+            // Runs in a separate task, so that a dropped call does not lose a rotated refresh token.
+            let guard = InFlightGuard::begin();
+            tokio::spawn(async move {
+                let _guard = guard;
+                let fetched = match &source.grant {
+                    Grant::Client => source.fetch(None).await,
+                    Grant::UserClient => match basis.as_ref().and_then(ClientCredentials::parse) {
+                        Some(client) => source.fetch(Some(&client)).await,
+                        None => FetchedToken::only(Err(TokenError::NotAClient)),
+                    },
+                    Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
+                };
+                let _ = sender.send(Some(source.finish(generation, fetched)));
+            });
         });
-        Ok(pending)
+        pending.map_err(|error| self.no_token(error))
     }
 
     async fn fetch(&self, own_client: Option<&ClientCredentials>) -> FetchedToken {
@@ -195,26 +187,19 @@ impl TokenSource {
             // The credential was replaced meanwhile, so only the calls that wait for this request get its result.
             return token;
         }
-        state.pending = None;
         state.unstored = unstored;
         if let Some((now_stored, before)) = stored.filter(|_| state.basis.is_some()) {
             state.basis = Some(now_stored);
             state.superseded = Some(before);
         }
-        match &token {
-            Ok(token) => state.succeeded(token),
-            Err(error) => state.failed(error.clone(), now),
-        }
+        state.cache.finish(&token, MAX_BACKOFF, now);
         token
     }
 
-    async fn wait(&self, mut pending: PendingToken) -> Result<Arc<AccessToken>, TokenUnavailable> {
-        let finished = match pending.wait_for(Option::is_some).await {
-            Ok(finished) => finished.clone(),
-            Err(_) => None,
-        };
+    async fn wait(&self, pending: PendingToken) -> Result<Arc<AccessToken>, TokenUnavailable> {
         let given_up = || Err(TokenError::Unreachable("the request was aborted".to_owned()));
-        finished.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
+        let ended = credential_cache::wait(pending).await;
+        ended.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
     }
 
     /// Logs once that a rotated refresh token will be lost when the process ends.

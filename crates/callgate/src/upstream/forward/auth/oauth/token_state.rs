@@ -1,23 +1,19 @@
-//! The state of a token source: its token, its last failure, and the request in flight.
+//! The state of a token source: its token, and the stored credential with which it requests tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::refresh::{StoredGrant, Unstored};
 use super::token_error::TokenError;
 use super::token_response::TokenResponse;
-use crate::backoff::Backoff;
 use crate::secret::Secret;
+use crate::upstream::forward::auth::credential_cache::CredentialCache;
 
 /// Maximum margin. A token counts as expired this long before its actual expiry.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
-
-/// Maximum delay after a failed request.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// An access token. Its times are measured on the monotonic clock, from the arrival of the response.
 #[derive(Debug)]
@@ -51,19 +47,13 @@ impl From<TokenResponse> for AccessToken {
     }
 }
 
-/// A token request in flight. The value is `Some` once the request has ended.
-pub(crate) type PendingToken = watch::Receiver<Option<Result<Arc<AccessToken>, TokenError>>>;
-
 #[derive(Debug, Default)]
 pub(crate) struct TokenState {
-    pub(crate) token: Option<Arc<AccessToken>>,
-    failure: Option<(TokenError, Backoff)>,
-    rejection: Option<Backoff>,
-    pub(crate) pending: Option<PendingToken>,
+    pub(crate) cache: CredentialCache<AccessToken, TokenError>,
     /// The user's stored credential with which tokens are requested.
     pub(crate) basis: Option<Secret>,
     /// The stored credential that was last read. It may be older than the one in the store.
-    pub(crate) seen: Option<Secret>,
+    seen: Option<Secret>,
     /// The credential before `basis`. Reads may still return it for a moment.
     pub(crate) superseded: Option<Secret>,
     pub(crate) unstored: Option<Unstored>,
@@ -85,47 +75,13 @@ impl TokenState {
             return;
         }
         let shared = is_refresh.then(|| StoredGrant::parse(stored).access_token(now)).flatten();
-        *self = Self {
-            token: shared.map(Arc::new),
-            rejection: self.rejection,
-            basis: Some(stored.clone()),
-            seen: Some(stored.clone()),
-            generation: self.generation + 1,
-            has_warned: self.has_warned,
-            ..Self::default()
-        };
+        self.cache.reset(shared.map(Arc::new));
+        (self.basis, self.superseded, self.unstored) = (Some(stored.clone()), None, None);
+        self.generation += 1;
     }
 
     pub(crate) fn valid_token(&self, now: Instant) -> Option<Arc<AccessToken>> {
-        self.token.as_ref().filter(|token| now < token.ends).cloned()
-    }
-
-    pub(crate) fn in_flight(&self) -> Option<PendingToken> {
-        let pending = self.pending.as_ref()?;
-        // If its task was aborted, the request never ends.
-        let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
-        (!is_dead).then(|| pending.clone())
-    }
-
-    /// Returns the last error, if its delay has not passed yet.
-    pub(crate) fn recent_error(&self, now: Instant) -> Option<TokenError> {
-        let (error, back_off) = self.failure.as_ref()?;
-        (now < back_off.until).then(|| error.clone())
-    }
-
-    pub(crate) fn failed(&mut self, error: TokenError, now: Instant) {
-        let before = self.failure.as_ref().map(|(_, back_off)| *back_off);
-        self.failure = Some((error, Backoff::after(before, MAX_BACKOFF, now)));
-    }
-
-    pub(crate) fn succeeded(&mut self, token: &Arc<AccessToken>) {
-        self.token = Some(Arc::clone(token));
-        self.failure = None;
-    }
-
-    /// Records that the service rejected a token. Returns `true` if a new token may be requested now.
-    pub(crate) fn rejected(&mut self, now: Instant) -> bool {
-        Backoff::may_renew(&mut self.rejection, now)
+        self.cache.value.as_ref().filter(|token| now < token.ends).cloned()
     }
 }
 
@@ -144,31 +100,5 @@ mod tests {
             assert!(near(token.renew_from, seconds(renew)), "{lifetime}");
             assert!(near(token.ends, seconds(end)), "{lifetime}");
         }
-    }
-
-    #[test]
-    fn back_off_doubles_up_to_half_a_minute() {
-        let now = Instant::now();
-        let mut state = TokenState::default();
-        for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
-            state.failed(TokenError::TimedOut, now);
-            let (_, back_off) = state.failure.as_ref().unwrap();
-            let pause = (back_off.until - now).as_secs_f64();
-            assert!((0.74..1.26).contains(&(pause / expected)), "{pause} for {expected}");
-        }
-        assert_eq!(state.recent_error(now), Some(TokenError::TimedOut));
-        assert_eq!(state.recent_error(now + Duration::from_mins(1)), None);
-    }
-
-    #[test]
-    fn a_service_that_refuses_every_token_is_not_given_one_per_call() {
-        let now = Instant::now();
-        let mut state = TokenState::default();
-        assert!(state.rejected(now));
-        assert!(!state.rejected(now + Duration::from_millis(500)));
-        assert!(state.rejected(now + Duration::from_millis(1300)));
-        assert!(!state.rejected(now + Duration::from_millis(2700)));
-        assert!(state.rejected(now + Duration::from_hours(1)));
-        assert!(state.rejected(now + Duration::from_hours(1) + Duration::from_millis(1300)));
     }
 }

@@ -1,0 +1,164 @@
+//! A credential that calls share and that can be requested again: an access token, or a session.
+//!
+//! One request serves all calls that wait for the credential. If requests fail, or if the service rejects every new
+//! credential, the next request is delayed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::backoff::jittered;
+
+/// Delay after the first failure.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// Maximum delay between renewals of a credential that the service rejects.
+const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Maximum time between two rejections for which the second counts as a consecutive failure.
+const REJECTION_WINDOW: Duration = Duration::from_mins(2);
+
+/// A request in flight. The value is `Some` once the request has ended.
+pub(crate) type PendingRequest<T, E> = watch::Receiver<Option<Result<Arc<T>, E>>>;
+
+pub(crate) type RequestSender<T, E> = watch::Sender<Option<Result<Arc<T>, E>>>;
+
+#[derive(Debug)]
+pub(crate) struct CredentialCache<T, E> {
+    pub(crate) value: Option<Arc<T>>,
+    failure: Option<(E, Backoff)>,
+    rejection: Option<Backoff>,
+    pending: Option<PendingRequest<T, E>>,
+}
+
+impl<T, E> Default for CredentialCache<T, E> {
+    fn default() -> Self {
+        Self { value: None, failure: None, rejection: None, pending: None }
+    }
+}
+
+impl<T, E: Clone> CredentialCache<T, E> {
+    /// Starts again with `value`. Keeps the delay after rejections.
+    pub(crate) fn reset(&mut self, value: Option<Arc<T>>) {
+        *self = Self { value, rejection: self.rejection, ..Self::default() };
+    }
+
+    /// Returns the request in flight. If there is none, `start` starts one, unless the last one failed recently.
+    pub(crate) fn join_or_start(
+        &mut self,
+        now: Instant,
+        start: impl FnOnce(RequestSender<T, E>),
+    ) -> Result<PendingRequest<T, E>, E> {
+        if let Some(pending) = self.in_flight() {
+            return Ok(pending);
+        }
+        if let Some(error) = self.recent_error(now) {
+            return Err(error);
+        }
+        let (sender, pending) = watch::channel(None);
+        self.pending = Some(pending.clone());
+        start(sender);
+        Ok(pending)
+    }
+
+    fn in_flight(&self) -> Option<PendingRequest<T, E>> {
+        let pending = self.pending.as_ref()?;
+        // If its task was aborted, the request never ends.
+        let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
+        (!is_dead).then(|| pending.clone())
+    }
+
+    /// Returns the last error, if its delay has not passed yet.
+    fn recent_error(&self, now: Instant) -> Option<E> {
+        let (error, backoff) = self.failure.as_ref()?;
+        (now < backoff.until).then(|| error.clone())
+    }
+
+    /// Records that the service rejected the credential. Returns `false` if it also rejected a recent one. Otherwise,
+    /// every call would request a new credential from a service that rejects all of them.
+    pub(crate) fn rejected(&mut self, now: Instant) -> bool {
+        if self.in_flight().is_some() || self.recent_error(now).is_some() {
+            return true;
+        }
+        let recent = self.rejection.filter(|last| now < last.until + REJECTION_WINDOW);
+        if recent.is_some_and(|last| now < last.until) {
+            return false;
+        }
+        self.rejection = Some(Backoff::after(recent, MAX_RENEWAL_BACKOFF, now));
+        true
+    }
+
+    /// Stores the result of a request. After a failure, the next request is delayed for at most `max_delay`.
+    pub(crate) fn finish(&mut self, result: &Result<Arc<T>, E>, max_delay: Duration, now: Instant) {
+        self.pending = None;
+        match result {
+            Ok(value) => {
+                self.value = Some(Arc::clone(value));
+                self.failure = None;
+            }
+            Err(error) => {
+                let before = self.failure.as_ref().map(|(_, backoff)| *backoff);
+                self.failure = Some((error.clone(), Backoff::after(before, max_delay, now)));
+            }
+        }
+    }
+}
+
+/// Waits for the end of a request. Returns `None` if its task was aborted.
+pub(crate) async fn wait<T, E: Clone>(
+    mut pending: PendingRequest<T, E>,
+) -> Option<Result<Arc<T>, E>> {
+    let ended = pending.wait_for(Option::is_some).await.ok()?;
+    ended.clone()
+}
+
+/// A delay that doubles with each failure.
+#[derive(Debug, Clone, Copy)]
+struct Backoff {
+    times: u32,
+    until: Instant,
+}
+
+impl Backoff {
+    /// Returns twice the previous delay, at most `max`, with jitter.
+    fn after(before: Option<Self>, max: Duration, now: Instant) -> Self {
+        let times = before.map_or(0, |before| before.times).saturating_add(1);
+        let pause = FIRST_BACKOFF.saturating_mul(1 << (times - 1).min(10)).min(max);
+        Self { times, until: now + jittered(pause) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Cache = CredentialCache<(), &'static str>;
+
+    #[test]
+    fn back_off_doubles_up_to_its_maximum() {
+        let now = Instant::now();
+        let mut cache = Cache::default();
+        for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
+            cache.finish(&Err("timed out"), Duration::from_secs(30), now);
+            let (_, backoff) = cache.failure.as_ref().unwrap();
+            let pause = (backoff.until - now).as_secs_f64();
+            assert!((0.74..1.26).contains(&(pause / expected)), "{pause} for {expected}");
+        }
+        assert_eq!(cache.recent_error(now), Some("timed out"));
+        assert_eq!(cache.recent_error(now + Duration::from_mins(1)), None);
+    }
+
+    #[test]
+    fn a_service_that_refuses_every_credential_is_not_given_one_per_call() {
+        let now = Instant::now();
+        let mut cache = Cache::default();
+        assert!(cache.rejected(now));
+        assert!(!cache.rejected(now + Duration::from_millis(500)));
+        assert!(cache.rejected(now + Duration::from_millis(1300)));
+        assert!(!cache.rejected(now + Duration::from_millis(2700)));
+        assert!(cache.rejected(now + Duration::from_hours(1)));
+        assert!(cache.rejected(now + Duration::from_hours(1) + Duration::from_millis(1300)));
+    }
+}
