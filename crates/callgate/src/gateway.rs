@@ -14,18 +14,15 @@ mod as_caller;
 mod tests;
 
 use std::borrow::Cow;
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
-use tokio::task::coop::unconstrained;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
 use crate::catalog::listing::bounded_cache;
@@ -35,6 +32,7 @@ use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
 use crate::upstream::local::TOOL_ERROR;
+use crate::upstream::timer::until;
 use crate::upstream::{
     BoxFuture, Call, CallError, CallFailure, CallOutput, Counters, DEFAULT_CALL_TIMEOUT, NotFound,
     Upstream,
@@ -56,9 +54,6 @@ const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Interval between checks that the method is still waiting for the client.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Time added to the timeout of an upstream, so that the upstream's own error arrives first.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Error of a request in a batch whose replies are already too large.
 pub(crate) const BATCH_FULL: &str = "Nothing was run: the replies to the earlier requests of this batch are too large. \
@@ -351,7 +346,7 @@ impl Gateway {
             let params = self.params(tool, arguments, caller).await?;
             let upstream = tool.upstream.as_ref().ok_or_else(|| not_configured(entry))?;
             let limit = TimeLimit {
-                usual: upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE),
+                usual: upstream.time_limit().is_none().then_some(self.call_timeout),
                 of_tool: admitted.bounds.time,
             };
             let mut reservation = BudgetReservation::new(&self.budget, caller)
@@ -460,22 +455,22 @@ impl From<BudgetExceeded> for CallError {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
-    /// The limit of the upstream or of all calls. Does not apply to tasks.
-    usual: Duration,
+    /// The limit of all calls, unless the upstream enforces its own. Does not apply to tasks.
+    usual: Option<Duration>,
     /// The limit that is configured for the tool. Also applies to tasks.
     of_tool: Option<Duration>,
 }
 
 impl From<Duration> for TimeLimit {
     fn from(usual: Duration) -> Self {
-        Self { usual, of_tool: None }
+        Self { usual: Some(usual), of_tool: None }
     }
 }
 
 impl TimeLimit {
     /// Returns the limit that applies, if there is one.
     fn of(self, is_task: bool) -> Option<Duration> {
-        [self.of_tool, (!is_task).then_some(self.usual)].into_iter().flatten().min()
+        [self.of_tool, self.usual.filter(|_| !is_task)].into_iter().flatten().min()
     }
 
     fn error(self, limit: Duration, took: Duration) -> CallError {
@@ -497,12 +492,7 @@ pub(crate) async fn with_time_limit<T>(
     client: &Client,
     mut running: BoxFuture<'_, Result<T, CallError>>,
 ) -> Result<T, CallError> {
-    // A call that is ready immediately needs no timer.
-    let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
-    if let Poll::Ready(result) = at_once {
-        return result;
-    }
-    let (limits, started, mut is_polled) = (limit.into(), Instant::now(), true);
+    let (limits, started) = (limit.into(), Instant::now());
     loop {
         let Some(limit) = limits.of(client.is_task()) else { return running.await };
         let (waited, is_waiting) = client.waited();
@@ -513,17 +503,7 @@ pub(crate) async fn with_time_limit<T>(
         }
         // The deadline moves while the method waits for the client.
         let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };
-        let mut timer = pin!(unconstrained(tokio::time::sleep(left)));
-        let result = poll_fn(|context| {
-            // The first time, the call has just been polled.
-            if !std::mem::take(&mut is_polled)
-                && let Poll::Ready(result) = running.as_mut().poll(context)
-            {
-                return Poll::Ready(Some(result));
-            }
-            timer.as_mut().poll(context).map(|()| None)
-        });
-        if let Some(result) = result.await {
+        if let Some(result) = until(pin!(sleep(left)), running.as_mut()).await {
             return result;
         }
     }

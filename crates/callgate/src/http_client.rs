@@ -10,7 +10,7 @@ pub(crate) mod tls;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -40,6 +40,13 @@ const TRANSPORT_HEADERS: [HeaderName; 9] = [
 
 pub(crate) fn is_transport_header(name: &HeaderName) -> bool {
     TRANSPORT_HEADERS.contains(name)
+}
+
+/// Returns a header value that `Debug` does not show.
+pub(crate) fn sensitive(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut value = HeaderValue::from_str(text)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 pub(crate) fn pool_builder(idle: usize) -> Builder {

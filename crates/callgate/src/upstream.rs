@@ -9,6 +9,8 @@ pub(crate) mod credentials;
 pub mod forward;
 mod method_lister;
 pub mod local;
+mod stats;
+pub(crate) mod timer;
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::bridge::options::token_origin::TokenOrigin;
 use crate::http_client::endpoint::Endpoint;
-use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
+use crate::http_client::{is_transport_header, sensitive};
 
 /// Reason why a header is invalid. Does not contain the header's value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -148,9 +148,7 @@ fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
     if let Some(placeholder) = placeholder(value) {
         return Err(HeaderError::Placeholder(name.to_string(), placeholder.to_owned()));
     }
-    let mut value: HeaderValue = value.parse().map_err(|_| HeaderError::Value(name.to_string()))?;
-    value.set_sensitive(true);
-    Ok(value)
+    sensitive(value).map_err(|_| HeaderError::Value(name.to_string()))
 }
 
 /// Returns the placeholder `${NAME}` in a value. Some clients replace such placeholders in their configuration.

@@ -32,10 +32,9 @@ mod request;
 mod breaker;
 mod send;
 mod forwarded_call;
-mod retry;
 mod reply;
 mod failure;
-mod stats;
+mod call_outcome;
 mod discovery;
 
 use std::fmt;
@@ -56,6 +55,7 @@ use auth::oauth::AccessTokens;
 use auth::redact::Secrets;
 use auth::rejection::SentCredential;
 use breaker::CircuitBreaker;
+use call_outcome::ForwardStats;
 use failure::Failure;
 use forwarded_call::ForwardedCall;
 use options::SecretJson;
@@ -63,7 +63,6 @@ use reply::ServiceResponse;
 use request::RequestId;
 use send::client::ServiceClient;
 use send::queue::{QueuedRequest, RequestQueue};
-use stats::{CountedCall, ForwardStats};
 
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, TlsSetupError};
@@ -74,12 +73,12 @@ pub use auth::oauth::{
     wait_for_token_requests,
 };
 pub use breaker::BreakerLimits;
+pub use call_outcome::CallOutcome;
 pub use discovery::query::QueryError;
 pub use discovery::visibility::{MethodListSource, UpstreamVisibility};
 pub use options::{
     CallerHeaders, ForwardLimits, ForwardOptions, IdFormat, OptionError, header_name,
 };
-pub use stats::CallOutcome;
 pub use target::{Target, TargetError};
 pub use tool_path::{ToolPath, ToolPathError};
 
@@ -167,6 +166,11 @@ impl Forward {
         }
     }
 
+    /// Returns the queue for calls, unless each call is a separate request.
+    fn queue(&self) -> Option<&RequestQueue> {
+        self.queue.as_ref().filter(|queue| !queue.is_unsupported())
+    }
+
     fn shared_credential(&self) -> SentCredential {
         if self.options.has_shared_credential() {
             SentCredential::Shared
@@ -227,7 +231,7 @@ impl Upstream for Forward {
     }
 
     fn counters(&self) -> Option<Counters> {
-        Some(self.stats.counters())
+        Some(self.stats.counters(CallOutcome::ALL.iter().map(|outcome| outcome.name())))
     }
 
     fn method_lister(&self) -> Option<&dyn MethodLister> {
@@ -236,14 +240,14 @@ impl Upstream for Forward {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(async move {
-            let mut counted = CountedCall::begin(&self.stats);
+            let mut counted = self.stats.begin(CallOutcome::Cancelled as usize);
             match self.call_tool(&call).await {
                 Ok(result) => {
-                    counted.outcome = CallOutcome::Result;
+                    counted.outcome = CallOutcome::Result as usize;
                     Ok(result.into())
                 }
                 Err(failure) => {
-                    counted.outcome = failure.outcome();
+                    counted.outcome = failure.outcome() as usize;
                     Err(failure.into_error(&self.name, &call, self.options.trust_errors))
                 }
             }

@@ -22,7 +22,6 @@ pub(crate) mod context;
 pub(crate) mod definition;
 #[cfg(feature = "macros")]
 mod into_output;
-mod stats;
 #[cfg(feature = "macros")]
 pub(crate) mod string_args;
 
@@ -39,16 +38,20 @@ use serde_json::{Map, Value};
 
 use crate::model::method::{InvalidMethod, LOCAL, Method};
 use crate::upstream::content::ToolContent;
+use crate::upstream::stats::CallStats;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MAX_INLINE, Upstream};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::strict_json;
 pub use context::Context;
 #[cfg(feature = "macros")]
 pub use into_output::IntoOutput;
-use stats::{CountedCall, LocalStats};
 
 /// Code of errors created with [`Error::tool`]. It is outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
+
+/// Outcomes in metrics.
+const OUTCOMES: [&str; 4] = ["result", "error", "failed", "cancelled"];
+const CANCELLED: usize = 3;
 
 /// Error of a function.
 ///
@@ -142,6 +145,7 @@ impl Response {
 }
 
 type FunctionResult = Result<CallOutput, CallError>;
+type LocalStats = CallStats<{ OUTCOMES.len() }>;
 type RunNow = dyn Fn(&RawValue) -> FunctionResult + Send + Sync;
 type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
@@ -173,7 +177,7 @@ impl Function {
         Self::Later(boxed(move |call, stats| {
             let function = Arc::clone(&function);
             Box::pin(async move {
-                let counted = CountedCall::begin(stats);
+                let mut counted = stats.begin(CANCELLED);
                 let (caller, client) = (call.caller.clone(), call.client.clone());
                 let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
                 let result = catch_panic(async move {
@@ -194,7 +198,7 @@ impl Function {
                     }
                 })
                 .await;
-                counted.end(&result);
+                counted.outcome = outcome(&result);
                 result
             })
         }))
@@ -347,7 +351,7 @@ impl fmt::Debug for Local {
 
 impl Upstream for Local {
     fn counters(&self) -> Option<Counters> {
-        (!self.functions.is_empty()).then(|| self.stats.counters())
+        (!self.functions.is_empty()).then(|| self.stats.counters(OUTCOMES.into_iter()))
     }
 
     fn is_immediate(&self, method: &str) -> bool {
@@ -359,9 +363,9 @@ impl Upstream for Local {
         if call.params.get().len() > MAX_INLINE {
             return None;
         }
-        let counted = CountedCall::begin(&self.stats);
+        let mut counted = self.stats.begin(CANCELLED);
         let result = run_now(&**function, call.params);
-        counted.end(&result);
+        counted.outcome = outcome(&result);
         Some(result)
     }
 
@@ -371,11 +375,11 @@ impl Upstream for Local {
             Some(Function::Now(function)) => {
                 let function = Arc::clone(function);
                 Box::pin(async move {
-                    let (counted, params) =
-                        (CountedCall::begin(&self.stats), call.params.to_owned());
+                    let mut counted = self.stats.begin(CANCELLED);
+                    let params = call.params.to_owned();
                     let run = tokio::task::spawn_blocking(move || run_now(&*function, &params));
                     let result = run.await.map_err(CallError::failed).flatten();
-                    counted.end(&result);
+                    counted.outcome = outcome(&result);
                     result
                 })
             }
@@ -384,6 +388,15 @@ impl Upstream for Local {
                 Box::pin(std::future::ready(Err(CallError::failed(detail))))
             }
         }
+    }
+}
+
+/// Returns the index of an outcome in [`OUTCOMES`].
+fn outcome(result: &FunctionResult) -> usize {
+    match result {
+        Ok(_) => 0,
+        Err(CallError::Failed(_)) => 2,
+        Err(_) => 1,
     }
 }
 

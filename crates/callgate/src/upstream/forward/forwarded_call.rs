@@ -1,41 +1,47 @@
-//! A call of a method of the service: its limits and its credentials.
+//! A call of a method of the service: its limits, its credentials, and whether its request is sent again.
+//!
+//! Requests are also sent again in `send/batch.rs` (calls of a refused batch) and in `http_client/http1.rs` (a closed
+//! idle connection).
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
-use tokio::task::coop::unconstrained;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::Forward;
 use super::auth::credential::Authentication;
 use super::auth::redact::Secrets;
 use super::auth::rejection::SentCredential;
 use super::breaker::Attempt;
 use super::failure::Failure;
 use super::options::SecretJson;
-use super::reply::ServiceResponse;
+use super::reply::{Problem, ServiceResponse};
 use super::request::{self, RequestId};
 use super::send::client::Post;
-use super::send::queue::{QueuedRequest, ResponseReceiver};
+use super::send::queue::{QueuedRequest, ReplySender};
+use super::{Forward, known_errors};
 use crate::access::Share;
+use crate::http_client::send_error::SendErrorKind;
+use crate::model::method::Safety;
 use crate::upstream::Call;
+use crate::upstream::timer::until;
+
+/// Delay before a request that got no connection is retried.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A call of a method of the service.
 pub(super) struct ForwardedCall<'a> {
-    pub(super) forward: &'a Forward,
-    pub(super) call: &'a Call<'a>,
-    pub(super) id: RequestId<'a>,
+    forward: &'a Forward,
+    call: &'a Call<'a>,
+    id: RequestId<'a>,
     /// URL of the tool, if tools have their own URLs.
     uri: Option<Uri>,
     /// Credentials of the request.
     auth: Authentication,
     /// Permission of the circuit breaker. Set before the request is sent.
-    pub(super) attempt: Option<Attempt<'a>>,
+    attempt: Option<Attempt<'a>>,
 }
 
 impl<'a> ForwardedCall<'a> {
@@ -88,7 +94,7 @@ impl<'a> ForwardedCall<'a> {
 
     /// Determines the credentials of the request.
     pub(super) async fn authenticate(&mut self) -> Result<(), Failure> {
-        let Forward { options, tokens, .. } = self.forward;
+        let Forward { options, tokens, sessions, .. } = self.forward;
         if options.without_credential.iter().any(|method| method == self.call.remote_name) {
             self.auth.is_omitted = true;
             return Ok(());
@@ -97,9 +103,9 @@ impl<'a> ForwardedCall<'a> {
         if let Some(credentials) = &options.credential {
             self.auth = Box::pin(credentials.of(self.call, tokens.as_ref())).await?;
         } else if tokens.is_some() {
-            self.auth = Box::pin(Authentication::of_upstream(tokens.as_ref())).await?;
+            Box::pin(self.auth.add_upstream_token(tokens.as_ref())).await?;
         }
-        if let Some(sessions) = &self.forward.sessions {
+        if let Some(sessions) = sessions {
             self.auth.session = Box::pin(sessions.session()).await?;
         }
         request::check_first_params(options, self.call, &self.auth)
@@ -119,7 +125,60 @@ impl<'a> ForwardedCall<'a> {
         Ok(true)
     }
 
-    pub(super) fn body(&self) -> Bytes {
+    /// Sends the request and reads its reply. If the service refuses the access token or session, retries once with a
+    /// new one.
+    async fn exchange(&mut self) -> Result<Box<RawValue>, Failure> {
+        let response = self.send().await;
+        let has_run =
+            response.as_ref().is_ok_and(|response| response.has_run_despite_401(&self.id));
+        match self.read(response) {
+            // A refused request has not run, so it may be repeated even if the method has side effects.
+            Err(failure)
+                if !has_run
+                    && self.forward.is_refused(&failure)
+                    && Box::pin(self.renew(&failure)).await? =>
+            {
+                self.forward.stats.count_retry();
+                let response = Box::pin(self.send()).await;
+                self.read(response)
+            }
+            result => result,
+        }
+    }
+
+    /// Sends the request. Retries once if the method cannot have run, or if it is read-only.
+    async fn send(&mut self) -> Result<ServiceResponse, Failure> {
+        let Forward { name, options, client, stats, .. } = self.forward;
+        let body = self.body();
+        let mut is_first = true;
+        loop {
+            let response = match self.forward.queue() {
+                None => client.post(self.post(&body, options.limits.result_bytes)).await,
+                Some(queue) => {
+                    let request = |reply| self.queued(queue.is_batch(), body.clone(), reply);
+                    Box::pin(queue.send(request)).await
+                }
+            };
+            let (may_retry, pauses) = match &response {
+                Ok(response) => (is_discarded(response), true),
+                Err(failure) => (failure.may_be_retried(self.call.safety), failure.needs_pause()),
+            };
+            if !is_first || !may_retry {
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+                }
+                return response;
+            }
+            tracing::debug!(upstream = name, call = self.call.id, "retrying the request");
+            stats.count_retry();
+            if pauses {
+                sleep(RETRY_PAUSE).await;
+            }
+            is_first = false;
+        }
+    }
+
+    fn body(&self) -> Bytes {
         request::body(&self.forward.options, self.call, &self.id, &self.auth)
     }
 
@@ -129,21 +188,16 @@ impl<'a> ForwardedCall<'a> {
     }
 
     /// Returns the HTTP request. The response may have `limit` bytes.
-    pub(super) fn post<'b>(
-        &'b self,
-        headers: Option<&'b HeaderMap>,
-        body: &'b Bytes,
-        limit: usize,
-    ) -> Post<'b> {
-        Post { uri: self.uri.as_ref(), headers, body, limit, reservation: self.call.reservation }
+    fn post<'b>(&'b self, body: &'b Bytes, limit: usize) -> Post<'b> {
+        let (uri, headers) = (self.uri.as_ref(), self.headers());
+        Post { uri, headers, body, limit, reservation: self.call.reservation }
     }
 
-    /// Returns the request for a queue, and the receiver of its response.
-    pub(super) fn queued(&self, is_batch: bool, body: Bytes) -> (QueuedRequest, ResponseReceiver) {
-        let (reply, response) = oneshot::channel();
+    /// Returns the request for a queue.
+    fn queued(&self, is_batch: bool, body: Bytes, reply: ReplySender) -> QueuedRequest {
         let (headers, credential) =
             if is_batch { (self.headers(), self.auth.in_body()) } else { Default::default() };
-        let request = QueuedRequest {
+        QueuedRequest {
             id: self.id.clone().into_owned(),
             headers,
             credential: SecretJson(credential),
@@ -151,8 +205,12 @@ impl<'a> ForwardedCall<'a> {
             safety: self.call.safety,
             reservation: self.call.reservation.another(),
             reply,
-        };
-        (request, response)
+        }
+    }
+
+    /// Sends the request once, without a limit on time or concurrency. The response may have `limit` bytes.
+    pub(super) async fn send_once(&self, limit: usize) -> Result<ServiceResponse, Failure> {
+        self.forward.client.post(self.post(&self.body(), limit)).await
     }
 
     /// Returns the result in a response.
@@ -189,16 +247,30 @@ impl<'a> ForwardedCall<'a> {
     }
 }
 
-/// Runs a future until the timer ends, and then returns `None`. A call has only one timer, since each timer takes a
-/// lock twice.
-fn until<T>(
-    timer: Pin<&mut Sleep>,
-    mut future: Pin<&mut impl Future<Output = T>>,
-) -> impl Future<Output = Option<T>> {
-    // The timer is checked even if the future has used up the task's budget.
-    let mut timer = unconstrained(timer);
-    poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Pin::new(&mut timer).poll(context).map(|()| None),
-    })
+/// Returns `true` if the service certainly discarded the request.
+fn is_discarded(response: &ServiceResponse) -> bool {
+    !response.status.is_success() && known_errors::is_queue_full(&response.body)
+}
+
+impl Failure {
+    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
+    /// response. Returns `false` after a timeout.
+    fn may_be_retried(&self, safety: Safety) -> bool {
+        if let Self::Unexpected(response) = self {
+            return matches!(response.problem, Problem::QueueFull);
+        }
+        let Self::Send(error) = self else { return false };
+        match error.kind {
+            SendErrorKind::NotSent | SendErrorKind::ClosedInHandshake => true,
+            SendErrorKind::Broken { has_response_bytes } => {
+                !has_response_bytes && safety == Safety::ReadOnly
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if an immediate retry would fail as well.
+    fn needs_pause(&self) -> bool {
+        self.found_no_connection() || matches!(self, Self::Unexpected(_))
+    }
 }

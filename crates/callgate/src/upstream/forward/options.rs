@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
+use crate::http_client::{is_transport_header, sensitive};
 use crate::model::arguments::ParamStyle;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::credentials::Credentials;
@@ -247,8 +247,7 @@ impl ForwardOptions {
         let name = header_name(name)?;
         self.check_header(&name)?;
         let bad = |_| OptionError::HeaderValue(name.to_string());
-        let mut value: HeaderValue = value.parse().map_err(bad)?;
-        value.set_sensitive(true);
+        let value = sensitive(value).map_err(bad)?;
         self.headers.insert(name, value);
         Ok(self)
     }

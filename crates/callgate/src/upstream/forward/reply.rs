@@ -128,15 +128,12 @@ impl ServiceResponse {
         })
     }
 
-    /// Returns `true` for HTTP 401, unless the response is a JSON-RPC reply. A reply means that the method has run,
-    /// whatever the status is.
-    pub(crate) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
-        let is_reply = || match read_reply(trimmed(&self.body)) {
-            Ok(reply) if reply.result.is_some() => true,
-            Ok(reply) => answers(&reply, id) && !self.has_challenge(),
-            Err(_) => false,
-        };
-        self.status == StatusCode::UNAUTHORIZED && !is_reply()
+    /// Returns `true` for a JSON-RPC reply with HTTP 401. A reply means that the method has run, whatever the status is.
+    pub(crate) fn has_run_despite_401(&self, id: &RequestId<'_>) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+            && read_reply(trimmed(&self.body)).is_ok_and(|reply| {
+                reply.result.is_some() || answers(&reply, id) && !self.has_challenge()
+            })
     }
 
     /// Returns the failure for a body that is not UTF-8.

@@ -7,6 +7,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
+use crate::http_client::sensitive;
 use crate::upstream::Call;
 use crate::upstream::forward::{Authentication, CallerHeaders, Failure, ForwardOptions};
 use crate::wire::{percent, strict_json};
@@ -45,7 +46,7 @@ impl<'a> RequestId<'a> {
 fn first_params<'a>(options: &'a ForwardOptions, auth: &'a Authentication) -> [&'a str; 3] {
     let shared = if auth.is_omitted { "" } else { &options.first_params.0 };
     let session = auth.session.as_ref().map_or("", |session| &session.first_param.0);
-    [session, &auth.first_param.0, shared]
+    [session, &auth.parts.first_param.0, shared]
 }
 
 /// Fails if a credential must be the first parameter, but the parameters are sent by name.
@@ -71,7 +72,7 @@ pub(crate) fn body(
     let shared = if auth.is_omitted { "" } else { &options.members.0 };
     let session = auth.session.as_ref().map_or("", |session| &session.member.0);
     let first = first_params(options, auth);
-    let members = [shared, session, &auth.member.0];
+    let members = [shared, session, &auth.parts.member.0];
     let length: usize = first.iter().chain(&members).map(|part| part.len()).sum();
     let id_length = match id {
         RequestId::String(id) => id.len() + 2,
@@ -130,14 +131,10 @@ fn all_headers(options: &ForwardOptions, caller: &Caller, auth: &Authentication)
     if auth.is_omitted {
         headers.remove(AUTHORIZATION);
     }
-    if let Some(session) = &auth.session {
-        headers.extend(session.headers.clone());
-    }
-    if let Some((name, value)) = &auth.header {
-        headers.insert(name.clone(), value.clone());
-    }
-    if let Some(bearer) = &auth.bearer {
-        headers.insert(AUTHORIZATION, bearer.clone());
+    for parts in auth.session.as_deref().into_iter().chain([&auth.parts]) {
+        for (name, value) in &parts.headers {
+            headers.insert(name, value.clone());
+        }
     }
     let CallerHeaders { user_id, user_name, role, token } = &options.caller_headers;
     let Some(user) = &caller.user else { return headers };
@@ -154,8 +151,7 @@ fn all_headers(options: &ForwardOptions, caller: &Caller, auth: &Authentication)
     }
     if let (Some(name), Some(token), false) = (token, caller.token(), auth.is_omitted) {
         let scheme = if *name == AUTHORIZATION { "Bearer " } else { "" };
-        if let Ok(mut value) = HeaderValue::from_str(&format!("{scheme}{}", token.expose())) {
-            value.set_sensitive(true);
+        if let Ok(value) = sensitive(&format!("{scheme}{}", token.expose())) {
             headers.insert(name.clone(), value);
         }
     }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, InvalidHeaderValue};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::http_client::sensitive;
 use crate::secret::Secret;
 use crate::upstream::Call;
 use crate::upstream::credentials::Credentials;
-use crate::upstream::forward::auth::login::Session;
 use crate::upstream::forward::auth::oauth::RenewableToken;
 use crate::upstream::forward::{AccessTokens, Failure, SecretJson, UserGrant};
 
@@ -61,19 +61,45 @@ impl fmt::Debug for UserCredentials {
     }
 }
 
-/// The credentials of one request, in addition to those that are configured for all requests.
+/// The parts of a request that contain a credential.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Authentication {
-    /// Whether one of the next three fields contains the caller's credential.
-    pub(crate) is_own: bool,
-    pub(crate) header: Option<(HeaderName, HeaderValue)>,
+pub(crate) struct CredentialParts {
+    pub(crate) headers: HeaderMap,
     pub(crate) first_param: SecretJson,
     /// A member of the request, in the form `,"name":value`.
     pub(crate) member: SecretJson,
-    pub(crate) bearer: Option<HeaderValue>,
-    /// The access token in one of these fields.
+}
+
+impl CredentialParts {
+    /// Adds a credential. Fails if it has characters that are not allowed in a header.
+    pub(crate) fn add(
+        &mut self,
+        location: &CredentialLocation,
+        text: String,
+    ) -> Result<(), InvalidHeaderValue> {
+        match location {
+            CredentialLocation::Header(name) => {
+                self.headers.insert(name.clone(), sensitive(&text)?);
+            }
+            CredentialLocation::FirstParam => self.first_param.0 = Value::from(text).to_string(),
+            CredentialLocation::Member(name) => {
+                self.member = SecretJson::member(name, &text.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The credentials of one request, in addition to those that are configured for all requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Authentication {
+    /// The caller's credential, and the upstream's access token.
+    pub(crate) parts: CredentialParts,
+    /// Whether `parts` contains the caller's credential.
+    pub(crate) is_own: bool,
+    /// The access token in `parts`.
     pub(crate) token: Option<RenewableToken>,
-    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) session: Option<Arc<CredentialParts>>,
     /// Whether the method is called without the credentials of the upstream.
     pub(crate) is_omitted: bool,
 }
@@ -82,22 +108,32 @@ impl Authentication {
     /// Returns `true` if the headers differ from those that are configured for all requests.
     pub(crate) fn has_headers(&self) -> bool {
         let has_session = self.session.as_ref().is_some_and(|it| !it.headers.is_empty());
-        self.is_omitted || has_session || self.header.is_some() || self.bearer.is_some()
+        self.is_omitted || has_session || !self.parts.headers.is_empty()
     }
 
     /// Returns the parts of the body, as JSON.
     pub(crate) fn in_body(&self) -> String {
-        let session = self.session.as_ref();
-        let session = session.map_or(("", ""), |it| (&it.first_param.0, &it.member.0));
-        format!("{}{}{}{}", session.0, self.first_param.0, session.1, self.member.0)
+        let parts = self.session.as_deref().into_iter().chain([&self.parts]);
+        parts.flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
     }
 
-    /// Requests the upstream's own access token, if it has an OAuth client.
-    pub(crate) async fn of_upstream(tokens: Option<&AccessTokens>) -> Result<Self, Failure> {
-        let Some(tokens) = tokens else { return Ok(Self::default()) };
-        let token = Box::pin(tokens.own()).await?;
-        let bearer = token.as_ref().and_then(RenewableToken::bearer);
-        Ok(Self { bearer, token, ..Self::default() })
+    /// Adds the upstream's own access token, if it has an OAuth client.
+    pub(crate) async fn add_upstream_token(
+        &mut self,
+        tokens: Option<&AccessTokens>,
+    ) -> Result<(), Failure> {
+        let Some(tokens) = tokens else { return Ok(()) };
+        if let Some(token) = Box::pin(tokens.own()).await? {
+            self.set_bearer(token);
+        }
+        Ok(())
+    }
+
+    fn set_bearer(&mut self, token: RenewableToken) {
+        if let Some(bearer) = token.bearer() {
+            self.parts.headers.insert(AUTHORIZATION, bearer);
+        }
+        self.token = Some(token);
     }
 
     /// Replaces an access token that the service rejected. Returns `false` if the request has no access token, or if
@@ -110,10 +146,7 @@ impl Authentication {
         let Some(token) = token.renewed().await? else { return Ok(false) };
         match user.filter(|(credentials, _)| credentials.options.oauth.is_some()) {
             Some((credentials, call)) => *self = credentials.with_token(call, token)?,
-            None => {
-                self.bearer = token.bearer();
-                self.token = Some(token);
-            }
+            None => self.set_bearer(token),
         }
         Ok(true)
     }
@@ -135,9 +168,9 @@ impl UserCredentials {
             (Some(_), ..) => Ok(Authentication::default()),
             (None, _, secret) => {
                 let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;
-                let Authentication { bearer, token, .. } =
-                    Authentication::of_upstream(tokens).await?;
-                Ok(Authentication { bearer, token, ..own.unwrap_or_default() })
+                let mut auth = own.unwrap_or_default();
+                auth.add_upstream_token(tokens).await?;
+                Ok(auth)
             }
         }
     }
@@ -165,20 +198,9 @@ impl UserCredentials {
 
     fn placed(&self, call: &Call<'_>, secret: &str) -> Result<Authentication, Failure> {
         let CredentialOptions { location, prefix, .. } = &self.options;
-        let text = format!("{prefix}{secret}");
-        let mut auth = Authentication { is_own: true, ..Authentication::default() };
-        match location {
-            CredentialLocation::Header(header) => {
-                let unfit = |_| Failure::UnfitCredential(call.caller.name().to_owned());
-                let mut value = HeaderValue::from_str(&text).map_err(unfit)?;
-                value.set_sensitive(true);
-                auth.header = Some((header.clone(), value));
-            }
-            CredentialLocation::FirstParam => auth.first_param.0 = Value::from(text).to_string(),
-            CredentialLocation::Member(member) => {
-                auth.member = SecretJson::member(member, &text.into());
-            }
-        }
-        Ok(auth)
+        let mut parts = CredentialParts::default();
+        let added = parts.add(location, format!("{prefix}{secret}"));
+        added.map_err(|_| Failure::UnfitCredential(call.caller.name().to_owned()))?;
+        Ok(Authentication { parts, is_own: true, ..Authentication::default() })
     }
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Uri;
-use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{COOKIE, HeaderMap, HeaderName, SET_COOKIE};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use crate::http_client::sensitive;
 use crate::upstream::budget::BudgetReservation;
+use crate::upstream::forward::auth::credential::CredentialParts;
 use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingRequest};
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
 use crate::upstream::forward::known_errors::is_session_refused;
@@ -19,7 +21,7 @@ use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
 use crate::upstream::forward::send::client::Post;
 use crate::upstream::forward::{
     Authentication, CredentialLocation, Failure, ForwardOptions, OptionError, RequestId,
-    SecretJson, ServiceClient, ServiceResponse,
+    ServiceClient, ServiceResponse,
 };
 
 /// Maximum delay after a failed login. The delay is long because services block accounts after several wrong passwords.
@@ -118,13 +120,7 @@ pub(crate) enum LoginError {
 }
 
 /// The parts of a request that identify the session.
-#[derive(Debug, Default)]
-pub(crate) struct Session {
-    pub(crate) headers: HeaderMap,
-    pub(crate) first_param: SecretJson,
-    /// A member of the request, in the form `,"name":value`.
-    pub(crate) member: SecretJson,
-}
+pub(crate) type Session = CredentialParts;
 
 /// The session of all callers of a service.
 #[derive(Debug)]
@@ -308,7 +304,7 @@ impl Sessions {
         let mut session = Session::default();
         let cookies = cookies(&response.headers.map());
         if !cookies.is_empty()
-            && let Some(value) = sensitive(&cookies)
+            && let Ok(value) = sensitive(&cookies)
         {
             session.headers.insert(COOKIE, value);
         }
@@ -324,17 +320,8 @@ impl Sessions {
             Some(Value::Number(token)) => token.to_string(),
             _ => return Err(LoginError::NoToken),
         };
-        let text = format!("{}{token}", self.login.prefix);
-        match location {
-            CredentialLocation::Header(name) => {
-                let value = sensitive(&text).ok_or(LoginError::NoToken)?;
-                session.headers.insert(name.clone(), value);
-            }
-            CredentialLocation::FirstParam => session.first_param.0 = Value::from(text).to_string(),
-            CredentialLocation::Member(name) => {
-                session.member = SecretJson::member(name, &text.into());
-            }
-        }
+        let added = session.add(location, format!("{}{token}", self.login.prefix));
+        added.map_err(|_| LoginError::NoToken)?;
         Ok(session)
     }
 }
@@ -342,12 +329,6 @@ impl Sessions {
 async fn wait(pending: PendingRequest<Session, Failure>) -> Result<Arc<Session>, Failure> {
     let aborted = || Err(Failure::NoSession(LoginError::Failed("aborted".to_owned())));
     credential_cache::wait(pending).await.unwrap_or_else(aborted)
-}
-
-fn sensitive(text: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 /// Returns the cookies that a response sets, without their attributes.

@@ -56,9 +56,9 @@ impl Secrets {
             let value = pair.split_once('=').map_or(pair, |(_, value)| value);
             value.to_owned()
         }));
-        let session = auth.session.iter().flat_map(|it| [&it.first_param, &it.member]);
-        let in_body = [&auth.first_param, &auth.member, &options.first_params, &options.members];
-        for SecretJson(json) in in_body.into_iter().chain(session) {
+        let parts = auth.session.as_deref().into_iter().chain([&auth.parts]);
+        let in_body = parts.flat_map(|parts| [&parts.first_param, &parts.member]);
+        for SecretJson(json) in in_body.chain([&options.first_params, &options.members]) {
             let json = json.trim_start_matches(',');
             for (open, close) in [("[", "]"), ("{", "}")] {
                 let value: Value =
@@ -113,8 +113,8 @@ mod tests {
             .unwrap()
             .header("X-Key", "header-key")
             .unwrap();
-        let member = SecretJson::member("own", &json!("own-secret"));
-        let auth = Authentication { member, ..Authentication::default() };
+        let mut auth = Authentication::default();
+        auth.parts.member = SecretJson::member("own", &json!("own-secret"));
         let pair = STANDARD.encode("ada:pass \"word");
         let said = format!(
             "token:first, member-key, pass \"word, {}, pass%20%22word, {pair}, Basic {pair}, header-key, \

@@ -80,7 +80,7 @@ impl Forward {
         let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
         let mut auth = Authentication::default();
         let reading = async {
-            auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
+            auth.add_upstream_token(self.tokens.as_ref()).await?;
             if let Some(sessions) = &self.sessions {
                 auth.session = sessions.session().await?;
             }

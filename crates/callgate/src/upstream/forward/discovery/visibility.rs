@@ -157,8 +157,7 @@ impl Forward {
     /// Reads the result of `rpc.discover`, or all pages of `/mcp/tools/list`.
     async fn list_with(&self, listing: &ForwardedCall<'_>) -> Result<Vec<String>, MethodListError> {
         if !self.options.is_described_over_http() {
-            let (headers, body) = (listing.headers(), listing.body());
-            let sending = self.client.post(listing.post(headers.as_ref(), &body, MAX_BYTES));
+            let sending = listing.send_once(MAX_BYTES);
             return read_document(listing.read(self.through_breaker(sending).await));
         }
         let target = &self.options.target;

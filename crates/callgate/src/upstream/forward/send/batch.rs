@@ -62,12 +62,6 @@ impl Batcher {
         self.rejected.load(Ordering::Relaxed) >= MAX_REJECTED
     }
 
-    pub(crate) async fn post(&self, request: &QueuedRequest) -> Result<ServiceResponse, Failure> {
-        let QueuedRequest { body, reservation, .. } = request;
-        let (headers, limit) = (request.headers.as_ref(), self.result_bytes);
-        self.client.post(Post { uri: None, headers, body, limit, reservation }).await
-    }
-
     pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
         let permits = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
         let mut waiting = Vec::new();
@@ -99,7 +93,6 @@ impl Batcher {
         let Some(first) = batch.first() else { return };
         // The whole response is counted until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
-        let headers = headers.as_ref();
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
         let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
@@ -116,8 +109,7 @@ impl Batcher {
     async fn send_singly(&self, batch: Vec<QueuedRequest>) {
         join_all(batch.into_iter().map(async |request| {
             let QueuedRequest { headers, body, reservation, mut reply, .. } = request;
-            let (headers, body, reservation) = (headers.as_ref(), &body, &reservation);
-            let limit = self.result_bytes;
+            let (body, reservation, limit) = (&body, &reservation, self.result_bytes);
             tokio::select! {
                 response = self.client.post(Post { uri: None, headers, body, limit, reservation }) => {
                     let _ = reply.send(response);

@@ -30,7 +30,7 @@ pub(crate) struct Post<'a> {
     /// `None` for the URL of the service.
     pub(crate) uri: Option<&'a Uri>,
     /// `None` for the configured headers.
-    pub(crate) headers: Option<&'a HeaderMap>,
+    pub(crate) headers: Option<HeaderMap>,
     pub(crate) body: &'a Bytes,
     /// Maximum size of the response, in bytes.
     pub(crate) limit: usize,
@@ -61,7 +61,7 @@ impl ServiceClient {
         let transport = match plain_connector(options) {
             Some(connector) => {
                 let client = Http1Client::new(connector, options.limits.concurrent);
-                let head = post_head(&uri, &headers);
+                let head = post_head(&uri, headers.clone());
                 Transport::Http1(Arc::new(client), head.into())
             }
             None => {
@@ -77,18 +77,19 @@ impl ServiceClient {
     pub(crate) async fn post(&self, post: Post<'_>) -> Result<ServiceResponse, Failure> {
         let Post { uri, headers, body, limit, reservation } = post;
         let count = |bytes| reservation.add(bytes).map_err(Failure::from);
+        let is_usual = uri.is_none() && headers.is_none();
+        let (uri, headers) =
+            (uri.unwrap_or(&self.uri), || headers.unwrap_or_else(|| self.headers.clone()));
         match &self.transport {
             Transport::Http1(client, prepared) => {
-                let other = (uri.is_some() || headers.is_some())
-                    .then(|| post_head(uri.unwrap_or(&self.uri), headers.unwrap_or(&self.headers)));
+                let other = (!is_usual).then(|| post_head(uri, headers()));
                 let head = other.as_deref().unwrap_or(prepared);
                 let mut line = LENGTH_LINE;
                 let request = [head, length_line(body.len(), &mut line), body];
                 send_http1(client, request, limit, count).await
             }
             Transport::Hyper(pool) => {
-                let headers = post_headers(headers.unwrap_or(&self.headers));
-                let uri = uri.unwrap_or(&self.uri).clone();
+                let (uri, headers) = (uri.clone(), post_headers(headers()));
                 // Boxed, since it is larger than the rest of a call.
                 Box::pin(async {
                     let response = send_to_pool(pool, Method::POST, uri, headers, body.clone());
@@ -130,15 +131,14 @@ impl ServiceClient {
 }
 
 /// Adds the headers about the body.
-fn post_headers(headers: &HeaderMap) -> HeaderMap {
-    let mut headers = headers.clone();
+fn post_headers(mut headers: HeaderMap) -> HeaderMap {
     headers.insert(ACCEPT, JSON);
     headers.insert(CONTENT_TYPE, JSON);
     headers
 }
 
 /// Returns the head of a request up to the length of its body.
-fn post_head(uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
+fn post_head(uri: &Uri, headers: HeaderMap) -> Vec<u8> {
     let mut head = request_head(&Method::POST, uri, &post_headers(headers));
     head.extend_from_slice(b"content-length: ");
     head

@@ -26,10 +26,10 @@ pub(crate) struct QueuedRequest {
     pub(crate) safety: Safety,
     pub(crate) reservation: BudgetReservation,
     /// Channel for the reply. It is closed if the call was dropped.
-    pub(crate) reply: oneshot::Sender<Result<ServiceResponse, Failure>>,
+    pub(crate) reply: ReplySender,
 }
 
-pub(crate) type ResponseReceiver = oneshot::Receiver<Result<ServiceResponse, Failure>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<ServiceResponse, Failure>>;
 
 /// The queue of a task that sends requests. Adding a request starts the task if it is not running.
 #[derive(Debug)]
@@ -73,18 +73,18 @@ impl RequestQueue {
         matches!(self.worker, Worker::Batches(_))
     }
 
-    /// Sends a request and waits for its response. `reply` is the receiver for the request's channel.
+    /// Returns `true` if the service rejects batches.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        matches!(&self.worker, Worker::Batches(batcher) if batcher.is_unsupported())
+    }
+
+    /// Sends a request and waits for its response.
     pub(crate) async fn send(
         &self,
-        request: QueuedRequest,
-        reply: ResponseReceiver,
+        request: impl FnOnce(ReplySender) -> QueuedRequest,
     ) -> Result<ServiceResponse, Failure> {
-        if let Worker::Batches(batcher) = &self.worker
-            && batcher.is_unsupported()
-        {
-            return batcher.post(&request).await;
-        }
-        if self.queue().send(request).await.is_err() {
+        let (sender, reply) = oneshot::channel();
+        if self.queue().send(request(sender)).await.is_err() {
             return Err(Failure::never_sent("the connection closed"));
         }
         // If the task was aborted, it may already have sent the request.

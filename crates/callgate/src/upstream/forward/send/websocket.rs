@@ -18,7 +18,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -30,6 +30,7 @@ use crate::http_client::send_error::{SendError, SendErrorKind, TIMED_OUT, descri
 use crate::upstream::forward::auth::rejection::AuthRejection;
 use crate::upstream::forward::reply::ReplyTarget;
 use crate::upstream::forward::send::client::connect_limit;
+use crate::upstream::forward::send::queue::ReplySender;
 use crate::upstream::forward::{
     Failure, ForwardOptions, QueuedRequest, RequestId, ServiceClient, ServiceResponse,
 };
@@ -188,8 +189,6 @@ async fn write(
     CloseReason::Closed(None)
 }
 
-type ReplySender = oneshot::Sender<Result<ServiceResponse, Failure>>;
-
 /// The calls that wait for a reply, by request id. A dropped call is removed when its reply arrives, or when there are
 /// more than `limit` entries.
 #[derive(Debug)]
@@ -294,6 +293,8 @@ impl CloseReason {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
     use crate::model::method::Safety;
 

@@ -18,7 +18,7 @@ use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{BodyError, Pool, pool_builder, request, text};
+use crate::http_client::{BodyError, Pool, pool_builder, request, sensitive, text};
 use crate::secret::Secret;
 use crate::upstream::forward::ForwardOptions;
 use crate::upstream::forward::send::client::connect_limit;
@@ -108,8 +108,7 @@ impl TokenEndpoint {
         }
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM), (ACCEPT, JSON)]);
         // Base64 is valid in a header, so this cannot fail.
-        if let Some(Ok(mut value)) = basic.map(|pair| HeaderValue::from_str(&pair)) {
-            value.set_sensitive(true);
+        if let Some(Ok(value)) = basic.map(|pair| sensitive(&pair)) {
             headers.insert(AUTHORIZATION, value);
         }
         request(Method::POST, self.url().uri().clone(), headers, form.finish().into())

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::refresh::{StoredGrant, Unstored};
 use super::token_error::TokenError;
 use super::token_response::TokenResponse;
+use crate::http_client::sensitive;
 use crate::secret::Secret;
 use crate::upstream::forward::auth::credential_cache::CredentialCache;
 
@@ -28,10 +29,7 @@ impl AccessToken {
     pub(crate) fn new(secret: Secret, lifetime: Duration, now: Instant) -> Self {
         let margin = MAX_MARGIN.min(lifetime / 10);
         let (renew_from, ends) = (now + lifetime - 2 * margin, now + lifetime - margin);
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", secret.expose())).ok();
-        if let Some(bearer) = &mut bearer {
-            bearer.set_sensitive(true);
-        }
+        let bearer = sensitive(&format!("Bearer {}", secret.expose())).ok();
         Self { secret, bearer, renew_from, ends }
     }
 

@@ -1,8 +1,8 @@
-//! Counts calls by their outcome.
+//! The outcomes of calls.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::upstream::stats::CallStats;
 
-use crate::upstream::Counters;
+pub(crate) type ForwardStats = CallStats<{ CallOutcome::ALL.len() }>;
 
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -23,8 +23,6 @@ macro_rules! outcomes {
                 }
             }
         }
-
-        const COUNT: usize = CallOutcome::ALL.len();
     };
 }
 
@@ -79,49 +77,4 @@ outcomes! {
     WrongId = "wrong_id",
     /// The call was dropped.
     Cancelled = "cancelled",
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct ForwardStats {
-    outcomes: [AtomicU64; COUNT],
-    retries: AtomicU64,
-    under_way: AtomicU64,
-}
-
-impl ForwardStats {
-    pub(crate) fn counters(&self) -> Counters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let outcomes = CallOutcome::ALL.iter().zip(&self.outcomes);
-        Counters {
-            outcomes: outcomes.map(|(outcome, counter)| (outcome.name(), read(counter))).collect(),
-            retries: read(&self.retries),
-            under_way: read(&self.under_way),
-        }
-    }
-
-    pub(crate) fn count_retry(&self) {
-        self.retries.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct CountedCall<'a> {
-    stats: &'a ForwardStats,
-    pub(crate) outcome: CallOutcome,
-}
-
-impl<'a> CountedCall<'a> {
-    pub(crate) fn begin(stats: &'a ForwardStats) -> Self {
-        stats.under_way.fetch_add(1, Ordering::Relaxed);
-        Self { stats, outcome: CallOutcome::Cancelled }
-    }
-}
-
-impl Drop for CountedCall<'_> {
-    fn drop(&mut self) {
-        self.stats.under_way.fetch_sub(1, Ordering::Relaxed);
-        if let Some(counter) = self.stats.outcomes.get(self.outcome as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }
