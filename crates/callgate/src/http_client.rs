@@ -9,9 +9,9 @@ pub(crate) mod tls;
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
-use http::{Method, Request, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Builder, Client};
@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 
 use connector::Connector;
-use send_error::describe;
+use send_error::{SendError, describe};
 
 pub(crate) type Pool = Client<Connector, Full<Bytes>>;
 
@@ -58,20 +58,22 @@ pub(crate) fn pool_builder(idle: usize) -> Builder {
     builder
 }
 
-pub(crate) fn request(
+/// Sends a request and reads the head of its response.
+pub(crate) async fn send(
+    pool: &Pool,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Request<Full<Bytes>> {
+) -> Result<Response<Incoming>, SendError> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;
-    request
+    pool.request(request).await.map_err(|error| SendError::of(&error))
 }
 
-#[derive(Debug, Error)]
+#[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BodyError {
     #[error("the response is longer than {0} bytes")]
     TooLong(usize),
@@ -86,21 +88,35 @@ pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyErr
     String::from_utf8(bytes).map_err(|_| BodyError::NotText)
 }
 
-/// Reads the whole body. Passes the size of each chunk to `count`.
+/// Reads the whole body: at most `limit` bytes. Passes the size of each chunk to `count`.
 pub(crate) async fn bytes_counted<E: From<BodyError>>(
     mut body: Incoming,
     limit: usize,
     count: impl Fn(usize) -> Result<(), E>,
 ) -> Result<Vec<u8>, E> {
-    let mut all = BytesMut::new();
+    let mut all = CountedBytes { bytes: Vec::new(), limit, count };
     while let Some(chunk) = next_chunk(&mut body).await? {
-        if all.len() + chunk.len() > limit {
-            return Err(BodyError::TooLong(limit).into());
-        }
-        count(chunk.len())?;
-        all.extend_from_slice(&chunk);
+        all.add(&chunk)?;
     }
-    Ok(all.into())
+    Ok(all.bytes)
+}
+
+/// The part of a body that has been read: at most `limit` bytes. Passes the size of each chunk to `count`.
+struct CountedBytes<C> {
+    bytes: Vec<u8>,
+    limit: usize,
+    count: C,
+}
+
+impl<E: From<BodyError>, C: Fn(usize) -> Result<(), E>> CountedBytes<C> {
+    fn add(&mut self, chunk: &[u8]) -> Result<(), E> {
+        if self.bytes.len() + chunk.len() > self.limit {
+            return Err(BodyError::TooLong(self.limit).into());
+        }
+        (self.count)(chunk.len())?;
+        self.bytes.extend_from_slice(chunk);
+        Ok(())
+    }
 }
 
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {

@@ -55,8 +55,8 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns the upstream's own time limit, if it enforces one. If it returns `None`, the limit of the
-    /// [`Gateway`](crate::gateway::Gateway) applies.
+    /// Returns the upstream's own time limit, if it enforces one. The limit of the
+    /// [`Gateway`](crate::gateway::Gateway) applies only if this is `None`.
     fn time_limit(&self) -> Option<Duration> {
         None
     }

@@ -23,8 +23,8 @@ use http::{HeaderMap, Method, Uri};
 use httparse::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 
-use super::BodyError;
 use super::send_error::{SendError, SendErrorKind, describe};
+use super::{BodyError, CountedBytes};
 use head::Framing;
 use idle::IdleConnections;
 use socket::Socket;
@@ -214,7 +214,7 @@ impl Exchange<'_> {
         count: impl Fn(usize) -> Result<(), E>,
     ) -> Result<Vec<u8>, E> {
         let bytes = Vec::with_capacity(self.connection.buffer.len());
-        let mut body = Body { bytes, limit, count };
+        let mut body = CountedBytes { bytes, limit, count };
         match head.framing {
             Framing::Length(length) => self.read_part(length, &mut body).await?,
             Framing::Chunked => self.read_chunks(&mut body).await?,
@@ -238,7 +238,7 @@ impl Exchange<'_> {
     async fn read_part<E: From<BodyError>, C: Fn(usize) -> Result<(), E>>(
         &mut self,
         length: u64,
-        body: &mut Body<C>,
+        body: &mut CountedBytes<C>,
     ) -> Result<(), E> {
         let mut left = usize::try_from(length).unwrap_or(usize::MAX);
         loop {
@@ -257,7 +257,7 @@ impl Exchange<'_> {
 
     async fn read_chunks<E: From<BodyError>, C: Fn(usize) -> Result<(), E>>(
         &mut self,
-        body: &mut Body<C>,
+        body: &mut CountedBytes<C>,
     ) -> Result<(), E> {
         loop {
             let length = self.chunk_length().await?;
@@ -320,23 +320,6 @@ impl Exchange<'_> {
             0 => Err(BodyError::Broken(CLOSED_IN_BODY.to_owned())),
             _ => Ok(()),
         }
-    }
-}
-
-struct Body<C> {
-    bytes: Vec<u8>,
-    limit: usize,
-    count: C,
-}
-
-impl<E: From<BodyError>, C: Fn(usize) -> Result<(), E>> Body<C> {
-    fn add(&mut self, part: &[u8]) -> Result<(), E> {
-        if self.bytes.len() + part.len() > self.limit {
-            return Err(BodyError::TooLong(self.limit).into());
-        }
-        (self.count)(part.len())?;
-        self.bytes.extend_from_slice(part);
-        Ok(())
     }
 }
 

@@ -31,6 +31,7 @@ mod known_errors;
 mod request;
 mod breaker;
 mod send;
+mod service;
 mod forwarded_call;
 mod reply;
 mod failure;
@@ -61,8 +62,8 @@ use forwarded_call::ForwardedCall;
 use options::SecretJson;
 use reply::ServiceResponse;
 use request::RequestId;
-use send::client::ServiceClient;
 use send::queue::{QueuedRequest, RequestQueue};
+use service::Service;
 
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, TlsSetupError};
@@ -86,9 +87,7 @@ const MAX_LOGGED_ERROR: usize = 2000;
 
 /// A JSON-RPC service over HTTP or WebSocket.
 pub struct Forward {
-    name: String,
-    options: ForwardOptions,
-    client: ServiceClient,
+    service: Arc<Service>,
     /// Set if calls are sent in batches or share a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
@@ -96,7 +95,6 @@ pub struct Forward {
     /// Limits the number of concurrent calls.
     calls: Arc<Shares>,
     breaker: CircuitBreaker,
-    stats: Arc<ForwardStats>,
     last_id: AtomicU64,
 }
 
@@ -115,31 +113,28 @@ impl Forward {
     /// Creates an upstream. The name is used in the log.
     pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
         options.check()?;
-        let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
-        let client = ServiceClient::new(&options)?;
+        let service = Service::new(name.into(), options)?;
+        let limits = service.options.limits;
         Ok(Self {
-            queue: RequestQueue::new(&name, &options, &client, &stats),
-            sessions: Sessions::new(&name, &options, &client),
-            client,
-            tokens: AccessTokens::new(&name, &options)?,
-            name,
-            calls: Shares::new(options.limits.concurrent.max(1)),
-            breaker: CircuitBreaker::new(options.limits.breaker),
-            stats,
+            queue: RequestQueue::new(&service),
+            tokens: AccessTokens::new(&service.name, &service.options)?,
+            sessions: Sessions::new(&service),
+            calls: Shares::new(limits.concurrent.max(1)),
+            breaker: CircuitBreaker::new(limits.breaker),
             last_id: AtomicU64::new(0),
-            options,
+            service,
         })
     }
 
     /// Calls a method at its URL. The message of an error with the code -32603 is moved to the log, unless
     /// `trust_errors` is set.
     async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
-        let path = self.options.tool_path.as_ref();
-        let uri = path.map(|path| path.uri(self.options.target.uri(), call.remote_name));
+        let path = self.options().tool_path.as_ref();
+        let uri = path.map(|path| path.uri(self.options().target.uri(), call.remote_name));
         let uri = uri.map(|uri| uri.ok_or(Failure::NoSuchTool)).transpose()?;
         let mut forwarded = ForwardedCall::new(self, call, uri);
         forwarded.run().await.map_err(|failure| match &failure {
-            Failure::Error(error) if !self.options.trust_errors => match internal_text(error) {
+            Failure::Error(error) if !self.options().trust_errors => match internal_text(error) {
                 Some(text) => Failure::Internal(loggable(&forwarded.secrets(), &text)),
                 None => failure,
             },
@@ -147,9 +142,13 @@ impl Forward {
         })
     }
 
+    fn options(&self) -> &ForwardOptions {
+        &self.service.options
+    }
+
     fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
-        let headers = request::headers(&self.options, caller, auth);
-        Secrets::of(&self.options, headers.as_ref().unwrap_or(&self.options.headers), auth)
+        let headers = request::headers(self.options(), caller, auth);
+        Secrets::of(self.options(), headers.as_ref().unwrap_or(&self.options().headers), auth)
     }
 
     /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
@@ -160,7 +159,7 @@ impl Forward {
     }
 
     fn request_id<'a>(&self, id: &'a str) -> RequestId<'a> {
-        match self.options.id_format {
+        match self.options().id_format {
             IdFormat::String => RequestId::String(id.into()),
             IdFormat::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         }
@@ -172,7 +171,7 @@ impl Forward {
     }
 
     fn shared_credential(&self) -> SentCredential {
-        if self.options.has_shared_credential() {
+        if self.options().has_shared_credential() {
             SentCredential::Shared
         } else {
             SentCredential::NotConfigured
@@ -203,19 +202,19 @@ impl Upstream for Forward {
     }
 
     fn param_style(&self) -> Option<ParamStyle> {
-        self.options.style
+        self.options().style
     }
 
     fn null_is_absent(&self) -> bool {
-        self.options.null_is_absent
+        self.options().null_is_absent
     }
 
     fn time_limit(&self) -> Option<Duration> {
-        Some(self.options.limits.timeout)
+        Some(self.options().limits.timeout)
     }
 
     fn max_result_bytes(&self) -> Option<usize> {
-        Some(self.options.limits.result_bytes)
+        Some(self.options().limits.result_bytes)
     }
 
     fn is_down(&self) -> bool {
@@ -223,24 +222,24 @@ impl Upstream for Forward {
     }
 
     fn wants_token(&self) -> bool {
-        self.options.caller_headers.token.is_some()
+        self.options().caller_headers.token.is_some()
     }
 
     fn trusts_results(&self) -> bool {
-        self.options.trust_results
+        self.options().trust_results
     }
 
     fn counters(&self) -> Option<Counters> {
-        Some(self.stats.counters(CallOutcome::ALL.iter().map(|outcome| outcome.name())))
+        Some(self.service.stats.counters(CallOutcome::ALL.iter().map(|outcome| outcome.name())))
     }
 
     fn method_lister(&self) -> Option<&dyn MethodLister> {
-        self.options.visibility.is_some().then_some(self)
+        self.options().visibility.is_some().then_some(self)
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(async move {
-            let mut counted = self.stats.begin(CallOutcome::Cancelled as usize);
+            let mut counted = self.service.stats.begin(CallOutcome::Cancelled as usize);
             match self.call_tool(&call).await {
                 Ok(result) => {
                     counted.outcome = CallOutcome::Result as usize;
@@ -248,7 +247,7 @@ impl Upstream for Forward {
                 }
                 Err(failure) => {
                     counted.outcome = failure.outcome() as usize;
-                    Err(failure.into_error(&self.name, &call, self.options.trust_errors))
+                    Err(failure.into_error(&self.service.name, &call, self.options().trust_errors))
                 }
             }
         })
@@ -275,8 +274,8 @@ pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
 impl fmt::Debug for Forward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Forward")
-            .field("name", &self.name)
-            .field("target", &self.options.target)
+            .field("name", &self.service.name)
+            .field("target", &self.options().target)
             .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{Pool, pool_builder, request};
+use crate::http_client::{self, Pool, pool_builder};
 
 pub(crate) use crate::http_client::{BodyError, next_chunk, text};
 
@@ -106,8 +106,7 @@ impl ServerClient {
         all.extend(own.iter().cloned());
         self.reconnect_after_suspend();
         let pool = self.pool().connections.clone();
-        let request = request(method, self.endpoint.uri().clone(), all, body);
-        pool.request(request).await.map_err(|error| SendError::of(&error))
+        http_client::send(&pool, method, self.endpoint.uri().clone(), all, body).await
     }
 
     /// Sets the time limit of new connections. If the limit changes, replaces the connection pool.

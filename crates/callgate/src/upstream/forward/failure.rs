@@ -397,6 +397,12 @@ fn send_row(kind: SendErrorKind) -> Row {
     }
 }
 
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        Self::Send(error)
+    }
+}
+
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         match error {

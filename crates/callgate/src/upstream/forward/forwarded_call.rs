@@ -19,8 +19,8 @@ use super::failure::Failure;
 use super::options::SecretJson;
 use super::reply::{Problem, ServiceResponse};
 use super::request::{self, RequestId};
-use super::send::client::Post;
 use super::send::queue::{QueuedRequest, ReplySender};
+use super::service::{Post, Service};
 use super::{Forward, known_errors};
 use crate::access::Share;
 use crate::http_client::send_error::SendErrorKind;
@@ -59,7 +59,7 @@ impl<'a> ForwardedCall<'a> {
 
     async fn run_within_limits(&mut self) -> Result<Box<RawValue>, Failure> {
         let (forward, start) = (self.forward, Instant::now());
-        let limit = forward.options.limits.timeout;
+        let limit = forward.options().limits.timeout;
         let mut timer = pin!(sleep_until(start + limit));
         match until(timer.as_mut(), pin!(self.authenticate())).await {
             Some(authenticated) => authenticated?,
@@ -85,7 +85,7 @@ impl<'a> ForwardedCall<'a> {
         if let Some(share) = calls.take_now(principal) {
             return Ok(share);
         }
-        let (end, wait) = (timer.deadline(), self.forward.options.limits.timeout / 2);
+        let (end, wait) = (timer.deadline(), self.forward.options().limits.timeout / 2);
         timer.as_mut().reset(start + wait);
         let share = until(timer.as_mut(), pin!(calls.take(principal))).await;
         timer.reset(end);
@@ -94,7 +94,8 @@ impl<'a> ForwardedCall<'a> {
 
     /// Determines the credentials of the request.
     pub(super) async fn authenticate(&mut self) -> Result<(), Failure> {
-        let Forward { options, tokens, sessions, .. } = self.forward;
+        let Forward { service, tokens, sessions, .. } = self.forward;
+        let options = &service.options;
         if options.without_credential.iter().any(|method| method == self.call.remote_name) {
             self.auth.is_omitted = true;
             return Ok(());
@@ -115,7 +116,7 @@ impl<'a> ForwardedCall<'a> {
     pub(super) async fn renew(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let auth = &mut self.auth;
         let Some(sessions) = self.forward.sessions.as_ref().filter(|_| !auth.is_omitted) else {
-            let credentials = self.forward.options.credential.as_ref();
+            let credentials = self.forward.options().credential.as_ref();
             return auth.renew(credentials.map(|credentials| (credentials, self.call))).await;
         };
         let Some(session) = sessions.renewed(auth.session.as_ref(), failure).await? else {
@@ -138,7 +139,7 @@ impl<'a> ForwardedCall<'a> {
                     && self.forward.is_refused(&failure)
                     && Box::pin(self.renew(&failure)).await? =>
             {
-                self.forward.stats.count_retry();
+                self.forward.service.stats.count_retry();
                 let response = Box::pin(self.send()).await;
                 self.read(response)
             }
@@ -148,12 +149,14 @@ impl<'a> ForwardedCall<'a> {
 
     /// Sends the request. Retries once if the method cannot have run, or if it is read-only.
     async fn send(&mut self) -> Result<ServiceResponse, Failure> {
-        let Forward { name, options, client, stats, .. } = self.forward;
+        let Service { name, options, stats, .. } = &*self.forward.service;
         let body = self.body();
         let mut is_first = true;
         loop {
             let response = match self.forward.queue() {
-                None => client.post(self.post(&body, options.limits.result_bytes)).await,
+                None => {
+                    self.forward.service.post(self.post(&body, options.limits.result_bytes)).await
+                }
                 Some(queue) => {
                     let request = |reply| self.queued(queue.is_batch(), body.clone(), reply);
                     Box::pin(queue.send(request)).await
@@ -179,12 +182,12 @@ impl<'a> ForwardedCall<'a> {
     }
 
     fn body(&self) -> Bytes {
-        request::body(&self.forward.options, self.call, &self.id, &self.auth)
+        request::body(self.forward.options(), self.call, &self.id, &self.auth)
     }
 
     /// Returns the headers, or `None` if they are those that are configured for all requests.
     pub(super) fn headers(&self) -> Option<HeaderMap> {
-        request::headers(&self.forward.options, self.call.caller, &self.auth)
+        request::headers(self.forward.options(), self.call.caller, &self.auth)
     }
 
     /// Returns the HTTP request. The response may have `limit` bytes.
@@ -210,7 +213,7 @@ impl<'a> ForwardedCall<'a> {
 
     /// Sends the request once, without a limit on time or concurrency. The response may have `limit` bytes.
     pub(super) async fn send_once(&self, limit: usize) -> Result<ServiceResponse, Failure> {
-        self.forward.client.post(self.post(&self.body(), limit)).await
+        self.forward.service.post(self.post(&self.body(), limit)).await
     }
 
     /// Returns the result in a response.
@@ -233,7 +236,7 @@ impl<'a> ForwardedCall<'a> {
     }
 
     fn sent_credential(&self) -> SentCredential {
-        let Forward { options, .. } = self.forward;
+        let options = self.forward.options();
         let (caller, passes_token) = (self.call.caller, options.caller_headers.token.is_some());
         if self.auth.is_omitted {
             SentCredential::NotConfigured

@@ -18,10 +18,10 @@ use crate::model::arguments::ParamStyle;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::credentials::Credentials;
 use crate::upstream::forward::auth::credential::UserCredentials;
-use crate::upstream::forward::auth::oauth::{self};
+use crate::upstream::forward::auth::oauth;
 use crate::upstream::forward::{
     BreakerLimits, CredentialLocation, CredentialOptions, Login, MethodListSource, OAuthClient,
-    Target, ToolPath, UpstreamVisibility,
+    Target, ToolPath, UpstreamVisibility, UserGrant,
 };
 
 const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
@@ -228,18 +228,12 @@ impl ForwardOptions {
 
     /// Sends a user name and a password with HTTP Basic.
     pub fn basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
-        if user.contains(':') {
-            return Err(OptionError::BasicUser);
-        }
-        self.header(header::AUTHORIZATION.as_str(), &basic(user, password))
+        self.header(header::AUTHORIZATION.as_str(), &basic(user, password)?)
     }
 
     /// Sends a user name and a password with HTTP Basic. Replaces other options that set the header `Authorization`.
     pub fn replace_basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
-        if user.contains(':') {
-            return Err(OptionError::BasicUser);
-        }
-        self.replace_header(header::AUTHORIZATION.as_str(), &basic(user, password))
+        self.replace_header(header::AUTHORIZATION.as_str(), &basic(user, password)?)
     }
 
     /// Adds a header to each request.
@@ -318,7 +312,11 @@ impl ForwardOptions {
         source == Some(MethodListSource::JsonRpcMcp)
     }
 
-    fn credential_location(&self) -> Option<&CredentialLocation> {
+    pub(crate) fn user_grant(&self) -> Option<UserGrant> {
+        self.credential.as_ref().and_then(|credentials| credentials.options.oauth)
+    }
+
+    pub(crate) fn credential_location(&self) -> Option<&CredentialLocation> {
         self.credential.as_ref().map(|credentials| &credentials.options.location)
     }
 
@@ -366,11 +364,8 @@ impl ForwardOptions {
                 "`described_by = \"jsonrpc_mcp\"` cannot be used with WebSocket: its lists are read over HTTP",
             ),
         ];
-        if let Some(login) = &self.login {
-            login.check(self)?;
-        }
-        let conflict =
-            conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message));
+        let conflict = self.login.as_ref().and_then(|login| login.conflict(self));
+        let conflict = conflict.or_else(|| first_conflict(conflicts));
         match conflict.or_else(|| oauth::conflict(self)) {
             Some(message) => Err(OptionError::Conflict(message)),
             None => Ok(()),
@@ -426,8 +421,18 @@ impl ForwardOptions {
     }
 }
 
-fn basic(user: &str, password: &str) -> String {
-    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+/// Returns the message of the first conflict that is present.
+pub(crate) fn first_conflict(
+    conflicts: impl IntoIterator<Item = (bool, &'static str)>,
+) -> Option<&'static str> {
+    conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message))
+}
+
+fn basic(user: &str, password: &str) -> Result<String, OptionError> {
+    if user.contains(':') {
+        return Err(OptionError::BasicUser);
+    }
+    Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
 }
 
 /// Parses the name of a header. Fails for headers that the transport sets.

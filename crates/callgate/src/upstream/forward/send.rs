@@ -1,6 +1,5 @@
-//! Transports: one HTTP request per call, batches, and WebSocket.
+//! Calls that share requests or a connection: batches and WebSocket.
 
-pub(crate) mod client;
 pub(crate) mod queue;
 pub(crate) mod batch;
 #[cfg(feature = "websocket")]

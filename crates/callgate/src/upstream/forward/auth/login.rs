@@ -17,11 +17,11 @@ use crate::upstream::forward::auth::credential::CredentialParts;
 use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingRequest};
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
 use crate::upstream::forward::known_errors::is_session_refused;
+use crate::upstream::forward::options::first_conflict;
 use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
-use crate::upstream::forward::send::client::Post;
+use crate::upstream::forward::service::{Post, Service};
 use crate::upstream::forward::{
-    Authentication, CredentialLocation, Failure, ForwardOptions, OptionError, RequestId,
-    ServiceClient, ServiceResponse,
+    Authentication, CredentialLocation, Failure, ForwardOptions, RequestId, ServiceResponse,
 };
 
 /// Maximum delay after a failed login. The delay is long because services block accounts after several wrong passwords.
@@ -67,33 +67,32 @@ impl Login {
         }
     }
 
-    /// Checks the login for a service with these options.
-    pub(crate) fn check(&self, options: &ForwardOptions) -> Result<(), OptionError> {
-        let conflict = |message| Err(OptionError::Conflict(message));
-        if self.path.as_ref().is_some_and(|path| options.target.with_path(path).is_err()) {
-            return conflict("`path` of `login` must be a path such as `/login`");
-        }
-        if self.header().is_some_and(|name| options.headers.contains_key(name)) {
-            return conflict("`login` sends a header that `headers` or `basic_user` also sets");
-        }
-        if options.target.is_websocket() {
-            return conflict(
+    /// Describes a conflict between the login and other options, if there is one.
+    pub(crate) fn conflict(&self, options: &ForwardOptions) -> Option<&'static str> {
+        let is_in_header = matches!(self.location, Some(CredentialLocation::Header(_)));
+        first_conflict([
+            (
+                self.path.as_ref().is_some_and(|path| options.target.with_path(path).is_err()),
+                "`path` of `login` must be a path such as `/login`",
+            ),
+            (
+                self.header().is_some_and(|name| options.headers.contains_key(name)),
+                "`login` sends a header that `headers` or `basic_user` also sets",
+            ),
+            (
+                options.target.is_websocket(),
                 "`login` cannot be used with WebSocket: a connection keeps its session",
-            );
-        }
-        if options.oauth.is_some() {
-            return conflict("`login` and `oauth` cannot be combined");
-        }
-        if options.visibility.is_some() {
-            return conflict(
+            ),
+            (options.oauth.is_some(), "`login` and `oauth` cannot be combined"),
+            (
+                options.visibility.is_some(),
                 "`visibility = \"upstream\"` needs a credential of each caller, and `login` is for all of them",
-            );
-        }
-        match &self.location {
-            Some(CredentialLocation::Header(_)) => Ok(()),
-            _ if self.is_request() => Ok(()),
-            _ => conflict("`login` needs `method`, `path`, or the `header` that the service sends"),
-        }
+            ),
+            (
+                !is_in_header && !self.is_request(),
+                "`login` needs `method`, `path`, or the `header` that the service sends",
+            ),
+        ])
     }
 }
 
@@ -125,14 +124,11 @@ pub(crate) type Session = CredentialParts;
 /// The session of all callers of a service.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    upstream: String,
+    service: Arc<Service>,
     login: Login,
-    client: ServiceClient,
     uri: Option<Uri>,
     /// Secrets of the login.
     secrets: Secrets,
-    /// Time limit of a login.
-    timeout: Duration,
     cache: Mutex<SessionCache>,
 }
 
@@ -140,22 +136,17 @@ type SessionCache = CredentialCache<Session, Failure>;
 
 impl Sessions {
     /// Returns `None` if the service has no login.
-    pub(crate) fn new(
-        upstream: &str,
-        options: &ForwardOptions,
-        client: &ServiceClient,
-    ) -> Option<Arc<Self>> {
+    pub(crate) fn new(service: &Arc<Service>) -> Option<Arc<Self>> {
+        let options = &service.options;
         let login = options.login.clone()?;
         let mut secrets = Vec::new();
         add_texts(&login.params, &mut secrets);
         let configured = Secrets::of(options, &options.headers, &Authentication::default());
         let target = login.path.as_ref().and_then(|path| options.target.with_path(path).ok());
         Some(Arc::new(Self {
-            upstream: upstream.to_owned(),
-            client: client.clone(),
+            service: Arc::clone(service),
             uri: target.map(|target| target.uri().clone()),
             secrets: configured.with(secrets),
-            timeout: options.limits.timeout,
             cache: Mutex::default(),
             login,
         }))
@@ -242,12 +233,14 @@ impl Sessions {
 
     /// Logs in within the time limit. Stores the session or the failure.
     async fn log_in(&self) -> Result<Arc<Session>, Failure> {
-        let session = tokio::time::timeout(self.timeout, self.request()).await;
-        let session = session.unwrap_or(Err(Failure::NoTokenInTime(self.timeout))).map(Arc::new);
+        let Service { name, options, .. } = &*self.service;
+        let limit = options.limits.timeout;
+        let session = tokio::time::timeout(limit, self.request()).await;
+        let session = session.unwrap_or(Err(Failure::NoTokenInTime(limit))).map(Arc::new);
         match &session {
-            Ok(_) => tracing::debug!(upstream = self.upstream, "logged in"),
+            Ok(_) => tracing::debug!(upstream = name, "logged in"),
             Err(failure) => {
-                tracing::warn!(upstream = self.upstream, error = %failure, "failed to log in");
+                tracing::warn!(upstream = name, error = %failure, "failed to log in");
             }
         }
         self.cache().finish(&session, MAX_BACKOFF, Instant::now());
@@ -258,7 +251,7 @@ impl Sessions {
         let (id, reservation) = (RequestId::Number(1), BudgetReservation::default());
         let (uri, body) = (self.uri.as_ref(), &self.body());
         let (limit, reservation) = (MAX_RESPONSE, &reservation);
-        let sending = self.client.post(Post { uri, headers: None, body, limit, reservation });
+        let sending = self.service.post(Post { uri, headers: None, body, limit, reservation });
         let response = sending.await.map_err(|failure| self.login_failure(failure))?;
         let result = match self.login.method {
             Some(_) => response.read(&id).map(|result| result.get().to_owned()),

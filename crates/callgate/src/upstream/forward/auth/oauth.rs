@@ -25,6 +25,7 @@ use crate::http_client::endpoint::{Endpoint, EndpointError};
 use crate::http_client::tls::TlsSetupError;
 use crate::secret::Secret;
 use crate::upstream::credentials::Credentials;
+use crate::upstream::forward::options::first_conflict;
 use crate::upstream::forward::{CredentialLocation, ForwardOptions};
 use refresh_token_store::UserRefreshToken;
 use token_endpoint::TokenEndpoint;
@@ -124,16 +125,17 @@ impl OAuthClient {
 
 /// Describes a conflict between OAuth and other options, if there is one.
 pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
-    let user_grant = options.credential.as_ref().and_then(|credentials| credentials.options.oauth);
+    let user_grant = options.user_grant();
     let Some(client) = &options.oauth else {
         return user_grant.map(|_| {
             "`credential` with `oauth` needs a table `oauth` with the `token_url` of the service"
         });
     };
-    let location = options.credential.as_ref().map(|credentials| &credentials.options.location);
-    let credential_in_header =
-        matches!(location, Some(CredentialLocation::Header(name)) if *name == AUTHORIZATION);
-    let conflicts = [
+    let credential_in_header = matches!(
+        options.credential_location(),
+        Some(CredentialLocation::Header(name)) if *name == AUTHORIZATION
+    );
+    first_conflict([
         (
             options.target.is_websocket(),
             "`oauth` cannot be used with WebSocket: a connection keeps its access token after it has expired",
@@ -163,8 +165,7 @@ pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
             "`oauth` sends an access token in the header `Authorization`, which `credential` without \
              `oauth` also sets; remove one of them",
         ),
-    ];
-    conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message))
+    ])
 }
 
 /// Returns `true` if secrets may be sent to a token endpoint. This is allowed over TLS, to this machine, and to a host

@@ -77,7 +77,7 @@ impl Forward {
 
     /// Reads `target`, or the URL of the service, as text. Sends the credentials that are configured for all callers.
     pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
-        let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
+        let (limits, target) = (self.options().limits, target.unwrap_or(&self.options().target));
         let mut auth = Authentication::default();
         let reading = async {
             auth.add_upstream_token(self.tokens.as_ref()).await?;
@@ -114,7 +114,7 @@ impl Forward {
         target: &Target,
         auth: &Authentication,
     ) -> Result<ServiceResponse, Failure> {
-        let headers = request::headers(&self.options, &Caller::anonymous(), auth);
-        self.client.get(target.uri(), headers, self.options.limits.result_bytes).await
+        let headers = request::headers(self.options(), &Caller::anonymous(), auth);
+        self.service.get(target.uri(), headers, self.options().limits.result_bytes).await
     }
 }

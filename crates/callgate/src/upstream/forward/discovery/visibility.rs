@@ -47,7 +47,7 @@ pub enum MethodListSource {
 
 impl MethodLister for Forward {
     fn max_age(&self) -> Duration {
-        self.options.visibility.map_or(Duration::ZERO, |visibility| visibility.max_age)
+        self.options().visibility.map_or(Duration::ZERO, |visibility| visibility.max_age)
     }
 
     fn identity<'a>(
@@ -55,7 +55,8 @@ impl MethodLister for Forward {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Identity>, ListError>> {
         Box::pin(async move {
-            let secret = match &self.options.credential {
+            let options = self.options();
+            let secret = match &options.credential {
                 None => None,
                 Some(credentials) => match credentials.source.of(caller).await? {
                     None if credentials.options.missing == MissingCredential::Refuse => {
@@ -64,17 +65,13 @@ impl MethodLister for Forward {
                     secret => secret,
                 },
             };
-            let passed = &self.options.caller_headers;
+            let passed = &options.caller_headers;
             let is_passed = passed.names().next().is_some();
             Ok(Some(match &caller.user {
                 Some(user) if secret.is_some() || is_passed => {
                     // A refresh token changes with each use, but the user stays the same.
-                    let grant = self
-                        .options
-                        .credential
-                        .as_ref()
-                        .and_then(|credentials| credentials.options.oauth);
-                    let secret = secret.as_ref().filter(|_| grant != Some(UserGrant::RefreshToken));
+                    let is_refresh = options.user_grant() == Some(UserGrant::RefreshToken);
+                    let secret = secret.as_ref().filter(|_| !is_refresh);
                     let secret = secret.map_or("", |secret| secret.expose());
                     let role = passed.role.as_ref().and(user.role.as_deref()).unwrap_or("");
                     let token = passed.token.as_ref().and(caller.token());
@@ -92,7 +89,7 @@ impl MethodLister for Forward {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
         Box::pin(async move {
-            let limit = self.options.limits.timeout;
+            let limit = self.options().limits.timeout;
             let listed = timeout(limit, self.list_for(caller)).await;
             match listed.unwrap_or(Err(Failure::TimedOut(limit).into())) {
                 Ok(ids) => Ok(CallerMethods::Listed(ids)),
@@ -103,7 +100,7 @@ impl MethodLister for Forward {
                     Ok(CallerMethods::Refused(failure.to_string()))
                 }
                 Err(MethodListError::Failure(failure)) => {
-                    Err(format!("upstream `{}`: {failure}", self.name).into())
+                    Err(format!("upstream `{}`: {failure}", self.service.name).into())
                 }
                 Err(other) => Err(other.to_string().into()),
             }
@@ -117,7 +114,7 @@ impl Forward {
         match failure {
             Failure::CredentialLookup(..) => false,
             // The access token may have just expired, and a new one is not requested immediately.
-            other if other.is_unauthorized() && self.options.oauth.is_some() => false,
+            other if other.is_unauthorized() && self.options().oauth.is_some() => false,
             Failure::NoToken(no_token) => no_token.is_of_user(),
             other => matches!(other.outcome(), CallOutcome::NoCredential | CallOutcome::Refused),
         }
@@ -125,7 +122,7 @@ impl Forward {
 
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, MethodListError> {
         let text = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
-        let is_named = matches!(self.options.style, None | Some(ParamStyle::Named));
+        let is_named = matches!(self.options().style, None | Some(ParamStyle::Named));
         let params = if is_named { "{}" } else { "[]" };
         let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
         let call = Call {
@@ -139,7 +136,7 @@ impl Forward {
             reservation: &BudgetReservation::default(),
         };
         let mut listing = ForwardedCall::new(self, &call, None);
-        if self.options.target.is_websocket() {
+        if self.options().target.is_websocket() {
             return read_document(listing.run().await);
         }
         listing.authenticate().await?;
@@ -156,17 +153,17 @@ impl Forward {
 
     /// Reads the result of `rpc.discover`, or all pages of `/mcp/tools/list`.
     async fn list_with(&self, listing: &ForwardedCall<'_>) -> Result<Vec<String>, MethodListError> {
-        if !self.options.is_described_over_http() {
+        if !self.options().is_described_over_http() {
             let sending = listing.send_once(MAX_BYTES);
             return read_document(listing.read(self.through_breaker(sending).await));
         }
-        let target = &self.options.target;
+        let target = &self.options().target;
         let path = method_list::tools_path(target.path());
         let (mut ids, mut seen, mut left) = (Vec::new(), HashSet::new(), MAX_BYTES);
         let mut next = target.with_path(&path);
         loop {
             let page = next.map_err(|_| MethodListError::Pages(MAX_PAGES))?;
-            let sending = self.client.get(page.uri(), listing.headers(), left);
+            let sending = self.service.get(page.uri(), listing.headers(), left);
             let page = self.through_breaker(sending).await?.into_text()?;
             left = left.checked_sub(page.len()).ok_or(MethodListError::TooLarge(MAX_BYTES))?;
             let Some(cursor) = method_list::tools(&page, &mut ids)? else { return Ok(ids) };

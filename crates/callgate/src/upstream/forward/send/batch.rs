@@ -15,10 +15,8 @@ use tokio::time::timeout;
 
 use crate::model::method::Safety;
 use crate::upstream::forward::reply::BatchReply;
-use crate::upstream::forward::send::client::Post;
-use crate::upstream::forward::{
-    Failure, ForwardOptions, ForwardStats, QueuedRequest, ServiceClient, ServiceResponse,
-};
+use crate::upstream::forward::service::{Post, Service};
+use crate::upstream::forward::{Failure, QueuedRequest, ServiceResponse};
 
 /// Number of requests in flight at which calls begin to be collected.
 const MAX_IN_FLIGHT: usize = 2;
@@ -35,27 +33,19 @@ const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Batcher {
-    name: String,
-    client: ServiceClient,
-    result_bytes: usize,
+    service: Arc<Service>,
+    /// Number of consecutive rejected batches.
     rejected: AtomicU32,
-    stats: Arc<ForwardStats>,
 }
 
 impl Batcher {
-    pub(crate) fn new(
-        name: &str,
-        options: &ForwardOptions,
-        client: ServiceClient,
-        stats: Arc<ForwardStats>,
-    ) -> Self {
-        Self {
-            name: name.to_owned(),
-            client,
-            result_bytes: options.limits.result_bytes,
-            rejected: AtomicU32::new(0),
-            stats,
-        }
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        Self { service, rejected: AtomicU32::new(0) }
+    }
+
+    /// Returns the maximum size of a reply.
+    fn max_reply(&self) -> usize {
+        self.service.options.limits.result_bytes
     }
 
     pub(crate) fn is_unsupported(&self) -> bool {
@@ -93,11 +83,11 @@ impl Batcher {
         let Some(first) = batch.first() else { return };
         // The whole response is counted until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
-        let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
+        let (body, limit) = (joined(&batch), self.max_reply().saturating_mul(batch.len()));
         let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
         let response = tokio::select! {
-            response = self.client.post(post) => response,
+            response = self.service.post(post) => response,
             _ = all_dropped => return,
         };
         match response {
@@ -109,9 +99,9 @@ impl Batcher {
     async fn send_singly(&self, batch: Vec<QueuedRequest>) {
         join_all(batch.into_iter().map(async |request| {
             let QueuedRequest { headers, body, reservation, mut reply, .. } = request;
-            let (body, reservation, limit) = (&body, &reservation, self.result_bytes);
+            let (body, reservation, limit) = (&body, &reservation, self.max_reply());
             tokio::select! {
-                response = self.client.post(Post { uri: None, headers, body, limit, reservation }) => {
+                response = self.service.post(Post { uri: None, headers, body, limit, reservation }) => {
                     let _ = reply.send(response);
                 }
                 () = reply.closed() => {}
@@ -128,7 +118,7 @@ impl Batcher {
                 let (parts, ignored) = replies.assign(batch.iter().map(|request| &request.id));
                 if ignored > 0 {
                     tracing::debug!(
-                        upstream = self.name,
+                        upstream = self.service.name,
                         ignored,
                         "ignored messages that answer no request"
                     );
@@ -139,7 +129,7 @@ impl Batcher {
                     // Other services may have run the calls before the error.
                     if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
                     {
-                        self.stats.count_retry();
+                        self.service.stats.count_retry();
                         alone.push(request);
                     } else {
                         let part = part.and_then(|part| self.part(response, part));
@@ -148,10 +138,10 @@ impl Batcher {
                 }
                 self.send_singly(alone).await;
             }
-            BatchReply::ForAll if response.body.len() <= self.result_bytes => {
+            BatchReply::ForAll if response.body.len() <= self.max_reply() => {
                 reply_all(batch, &Ok(response.clone()));
             }
-            BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.result_bytes))),
+            BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.max_reply()))),
             BatchReply::Invalid(failure) => reply_all(batch, &Err(failure)),
             BatchReply::Rejected => {
                 self.count_rejection();
@@ -163,7 +153,7 @@ impl Batcher {
                 let is_read_only = |request: &QueuedRequest| request.safety == Safety::ReadOnly;
                 let (alone, others) = batch.into_iter().partition::<Vec<_>, _>(is_read_only);
                 for _ in &alone {
-                    self.stats.count_retry();
+                    self.service.stats.count_retry();
                 }
                 reply_all(others, &Err(failure));
                 self.send_singly(alone).await;
@@ -174,15 +164,15 @@ impl Batcher {
     fn count_rejection(&self) {
         if self.rejected.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REJECTED {
             tracing::warn!(
-                upstream = self.name,
+                upstream = self.service.name,
                 "the service rejects batches, sending calls one by one; remove `batch`"
             );
         }
     }
 
     fn part(&self, response: &ServiceResponse, part: &str) -> Result<ServiceResponse, Failure> {
-        if part.len() > self.result_bytes {
-            return Err(Failure::TooLarge(self.result_bytes));
+        if part.len() > self.max_reply() {
+            return Err(Failure::TooLarge(self.max_reply()));
         }
         Ok(ServiceResponse { status: response.status, ..ServiceResponse::bare(part.to_owned()) })
     }

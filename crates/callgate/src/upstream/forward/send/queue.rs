@@ -11,10 +11,9 @@ use crate::model::method::Safety;
 use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::send::batch::Batcher;
 #[cfg(feature = "websocket")]
-use crate::upstream::forward::send::websocket::WebSocketWorker;
-use crate::upstream::forward::{
-    Failure, ForwardOptions, ForwardStats, RequestId, SecretJson, ServiceClient, ServiceResponse,
-};
+use crate::upstream::forward::send::websocket;
+use crate::upstream::forward::service::Service;
+use crate::upstream::forward::{Failure, RequestId, SecretJson, ServiceResponse};
 
 pub(crate) struct QueuedRequest {
     pub(crate) id: RequestId<'static>,
@@ -43,29 +42,25 @@ pub(crate) struct RequestQueue {
 enum Worker {
     Batches(Arc<Batcher>),
     #[cfg(feature = "websocket")]
-    WebSocket(Arc<WebSocketWorker>),
+    WebSocket(Arc<Service>),
+}
+
+impl Worker {
+    fn of(service: &Arc<Service>) -> Option<Self> {
+        #[cfg(feature = "websocket")]
+        if service.options.target.is_websocket() {
+            return Some(Self::WebSocket(Arc::clone(service)));
+        }
+        let is_batch = service.options.batch;
+        is_batch.then(|| Self::Batches(Arc::new(Batcher::new(Arc::clone(service)))))
+    }
 }
 
 impl RequestQueue {
     /// Returns `None` if each call is a separate request.
-    pub(crate) fn new(
-        name: &str,
-        options: &ForwardOptions,
-        client: &ServiceClient,
-        stats: &Arc<ForwardStats>,
-    ) -> Option<Self> {
-        let (client, stats) = (client.clone(), Arc::clone(stats));
-        #[cfg(feature = "websocket")]
-        let websocket = options.target.is_websocket().then(|| {
-            Worker::WebSocket(Arc::new(WebSocketWorker::new(name, options, client.clone())))
-        });
-        #[cfg(not(feature = "websocket"))]
-        let websocket = None;
-        let worker = websocket.or_else(|| {
-            let batcher = options.batch.then(|| Batcher::new(name, options, client, stats))?;
-            Some(Worker::Batches(Arc::new(batcher)))
-        })?;
-        let capacity = options.limits.concurrent.max(1);
+    pub(crate) fn new(service: &Arc<Service>) -> Option<Self> {
+        let worker = Worker::of(service)?;
+        let capacity = service.options.limits.concurrent.max(1);
         Some(Self { capacity, current: Mutex::new(None), worker })
     }
 
@@ -102,8 +97,8 @@ impl RequestQueue {
                         tokio::spawn(Arc::clone(batcher).run(requests));
                     }
                     #[cfg(feature = "websocket")]
-                    Worker::WebSocket(connection) => {
-                        tokio::spawn(Arc::clone(connection).run(requests));
+                    Worker::WebSocket(service) => {
+                        tokio::spawn(websocket::run(Arc::clone(service), requests));
                     }
                 }
                 *current = Some(queue.clone());

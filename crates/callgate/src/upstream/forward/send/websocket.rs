@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{
-    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
-    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -29,125 +29,103 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes, error};
 use crate::http_client::send_error::{SendError, SendErrorKind, TIMED_OUT, describe};
 use crate::upstream::forward::auth::rejection::AuthRejection;
 use crate::upstream::forward::reply::ReplyTarget;
-use crate::upstream::forward::send::client::connect_limit;
 use crate::upstream::forward::send::queue::ReplySender;
-use crate::upstream::forward::{
-    Failure, ForwardOptions, QueuedRequest, RequestId, ServiceClient, ServiceResponse,
-};
+use crate::upstream::forward::service::{Service, connect_limit};
+use crate::upstream::forward::{Failure, QueuedRequest, RequestId, ServiceResponse};
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-#[derive(Debug)]
-pub(crate) struct WebSocketWorker {
-    name: String,
-    client: ServiceClient,
-    headers: HeaderMap,
-    connect_limit: Duration,
-    result_bytes: usize,
-    concurrent: usize,
+/// Opens a connection, and sends requests over it until it closes.
+pub(crate) async fn run(service: Arc<Service>, mut requests: mpsc::Receiver<QueuedRequest>) {
+    let timed_out = SendError::new(SendErrorKind::ConnectTimeout, TIMED_OUT);
+    let opened = timeout(connect_limit(service.options.limits), open(&service)).await;
+    let (failure, sink) = match opened.unwrap_or(Err(Failure::Send(timed_out))) {
+        Ok(socket) => {
+            let (mut sink, stream) = socket.split();
+            let end = exchange(&service, &mut sink, stream, &mut requests).await;
+            (Failure::never_sent(end.describe()), Some(sink))
+        }
+        Err(failure) => (failure, None),
+    };
+    // Later requests open another connection.
+    requests.close();
+    while let Some(request) = requests.recv().await {
+        let _ = request.reply.send(Err(failure.clone()));
+    }
+    if let Some(mut sink) = sink {
+        let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
+    }
 }
 
-impl WebSocketWorker {
-    pub(crate) fn new(name: &str, options: &ForwardOptions, client: ServiceClient) -> Self {
-        Self {
-            name: name.to_owned(),
-            client,
-            headers: options.headers.clone(),
-            connect_limit: connect_limit(options.limits),
-            result_bytes: options.limits.result_bytes,
-            concurrent: options.limits.concurrent,
+async fn open(service: &Service) -> Result<Socket, Failure> {
+    let key = generate_key();
+    let value = HeaderValue::from_str(&key).map_err(|_| Failure::never_sent("no key"))?;
+    let mut headers = service.options.headers.clone();
+    headers.extend([
+        (CONNECTION, HeaderValue::from_static("Upgrade")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+        (SEC_WEBSOCKET_KEY, value),
+    ]);
+    headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    let response = service.upgrade(headers).await.map_err(|failure| match failure {
+        // Only the handshake was sent, not the request of the call.
+        Failure::Send(SendError { kind: SendErrorKind::Broken { .. }, message }) => {
+            Failure::never_sent(message)
         }
-    }
+        failure => failure,
+    })?;
+    check(&response, &derive_accept_key(key.as_bytes()))?;
+    let upgraded = hyper::upgrade::on(response).await;
+    let upgraded = upgraded.map_err(|error| Failure::never_sent(describe(&error)))?;
+    let max_reply = Some(service.options.limits.result_bytes);
+    let config = WebSocketConfig::default().max_message_size(max_reply).max_frame_size(max_reply);
+    let io = TokioIo::new(upgraded);
+    Ok(WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await)
+}
 
-    /// Opens a connection, and sends requests over it until it closes.
-    pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
-        let timed_out = SendError::new(SendErrorKind::ConnectTimeout, TIMED_OUT);
-        let opened = timeout(self.connect_limit, self.open()).await;
-        let (failure, sink) = match opened.unwrap_or(Err(Failure::Send(timed_out))) {
-            Ok(socket) => {
-                let (mut sink, stream) = socket.split();
-                let end = self.exchange(&mut sink, stream, &mut requests).await;
-                (Failure::never_sent(end.describe()), Some(sink))
+/// Writes requests and reads replies, until writing or reading ends.
+async fn exchange(
+    service: &Service,
+    sink: &mut SplitSink<Socket, Message>,
+    stream: SplitStream<Socket>,
+    requests: &mut mpsc::Receiver<QueuedRequest>,
+) -> CloseReason {
+    let pending = PendingReplies::new(service.options.limits.concurrent);
+    // Reads first, so that nothing is written to a closed connection. Writing is unconstrained, because a service
+    // that sends all the time would otherwise use up the task's budget.
+    let end = tokio::select! {
+        biased;
+        end = read(&service.name, stream, &pending) => end,
+        end = tokio::task::unconstrained(write(sink, requests, &pending)) => end,
+    };
+    pending.fail_all(&end);
+    end
+}
+
+async fn read(
+    upstream: &str,
+    mut stream: SplitStream<Socket>,
+    pending: &PendingReplies,
+) -> CloseReason {
+    while let Some(message) = stream.next().await {
+        let text = match message {
+            Ok(Message::Text(text)) => Some(text.to_string()),
+            Ok(Message::Binary(bytes)) => String::from_utf8(bytes.into()).ok(),
+            Ok(Message::Close(frame)) => {
+                return CloseReason::Closed(frame.map(|frame| frame.code.into()));
             }
-            Err(failure) => (failure, None),
+            // The next read sends the answer to a ping.
+            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
+            Err(error) => return CloseReason::of(&error),
         };
-        // Later requests open another connection.
-        requests.close();
-        while let Some(request) = requests.recv().await {
-            let _ = request.reply.send(Err(failure.clone()));
-        }
-        if let Some(mut sink) = sink {
-            let _ = timeout(CLOSE_TIMEOUT, sink.close()).await;
+        if !text.is_some_and(|text| pending.reply(text)) {
+            tracing::debug!(upstream, "ignored a message that answers no request");
         }
     }
-
-    async fn open(&self) -> Result<Socket, Failure> {
-        let key = generate_key();
-        let value = HeaderValue::from_str(&key).map_err(|_| Failure::never_sent("no key"))?;
-        let mut headers = self.headers.clone();
-        headers.extend([
-            (CONNECTION, HeaderValue::from_static("Upgrade")),
-            (UPGRADE, HeaderValue::from_static("websocket")),
-            (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
-            (SEC_WEBSOCKET_KEY, value),
-        ]);
-        headers.remove(SEC_WEBSOCKET_EXTENSIONS);
-        let response = self.client.upgrade(headers).await.map_err(|failure| match failure {
-            // Only the handshake was sent, not the request of the call.
-            Failure::Send(SendError { kind: SendErrorKind::Broken { .. }, message }) => {
-                Failure::never_sent(message)
-            }
-            failure => failure,
-        })?;
-        check(&response, &derive_accept_key(key.as_bytes()))?;
-        let upgraded = hyper::upgrade::on(response).await;
-        let upgraded = upgraded.map_err(|error| Failure::never_sent(describe(&error)))?;
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(self.result_bytes))
-            .max_frame_size(Some(self.result_bytes));
-        let io = TokioIo::new(upgraded);
-        Ok(WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await)
-    }
-
-    /// Writes requests and reads replies, until writing or reading ends.
-    async fn exchange(
-        &self,
-        sink: &mut SplitSink<Socket, Message>,
-        stream: SplitStream<Socket>,
-        requests: &mut mpsc::Receiver<QueuedRequest>,
-    ) -> CloseReason {
-        let pending = PendingReplies::new(self.concurrent);
-        // Reads first, so that nothing is written to a closed connection. Writing is unconstrained, because a service
-        // that sends all the time would otherwise use up the task's budget.
-        let end = tokio::select! {
-            biased;
-            end = self.read(stream, &pending) => end,
-            end = tokio::task::unconstrained(write(sink, requests, &pending)) => end,
-        };
-        pending.fail_all(&end);
-        end
-    }
-
-    async fn read(&self, mut stream: SplitStream<Socket>, pending: &PendingReplies) -> CloseReason {
-        while let Some(message) = stream.next().await {
-            let text = match message {
-                Ok(Message::Text(text)) => Some(text.to_string()),
-                Ok(Message::Binary(bytes)) => String::from_utf8(bytes.into()).ok(),
-                Ok(Message::Close(frame)) => {
-                    return CloseReason::Closed(frame.map(|frame| frame.code.into()));
-                }
-                // The next read sends the answer to a ping.
-                Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
-                Err(error) => return CloseReason::of(&error),
-            };
-            if !text.is_some_and(|text| pending.reply(text)) {
-                tracing::debug!(upstream = self.name, "ignored a message that answers no request");
-            }
-        }
-        CloseReason::Closed(None)
-    }
+    CloseReason::Closed(None)
 }
 
 fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {

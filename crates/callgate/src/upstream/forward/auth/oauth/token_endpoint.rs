@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use form_urlencoded::{Serializer, byte_serialize};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Request};
-use http_body_util::Full;
+use http::{Method, StatusCode};
 use tokio::time::timeout;
 
 use super::token_error::TokenError;
@@ -18,10 +16,10 @@ use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{BodyError, Pool, pool_builder, request, sensitive, text};
+use crate::http_client::{BodyError, Pool, pool_builder, send, sensitive, text};
 use crate::secret::Secret;
 use crate::upstream::forward::ForwardOptions;
-use crate::upstream::forward::send::client::connect_limit;
+use crate::upstream::forward::service::connect_limit;
 
 const MAX_RESPONSE: usize = 64 * 1024;
 
@@ -65,8 +63,8 @@ impl TokenEndpoint {
     ) -> Result<TokenResponse, TokenError> {
         let client = own_client.or(self.client.client.as_ref()).ok_or(TokenError::InvalidClient)?;
         let refresh_token = refresh_token.map(Secret::expose);
-        let request = self.token_request(client, refresh_token);
-        let response = timeout(self.time_limit, self.send(request)).await;
+        let (headers, form) = self.token_request(client, refresh_token);
+        let response = timeout(self.time_limit, self.send(headers, form)).await;
         let (status, body) = response.map_err(|_| TokenError::TimedOut)??;
         let granted = token_response::read(status, &body, refresh_token.is_some());
         if let Err(error) = &granted {
@@ -80,11 +78,12 @@ impl TokenEndpoint {
         granted
     }
 
+    /// Returns the headers and the body of a request.
     fn token_request(
         &self,
         client: &ClientCredentials,
         refresh_token: Option<&str>,
-    ) -> Request<Full<Bytes>> {
+    ) -> (HeaderMap, String) {
         let mut form = Serializer::new(String::new());
         match refresh_token {
             Some(token) => {
@@ -111,20 +110,20 @@ impl TokenEndpoint {
         if let Some(Ok(value)) = basic.map(|pair| sensitive(&pair)) {
             headers.insert(AUTHORIZATION, value);
         }
-        request(Method::POST, self.url().uri().clone(), headers, form.finish().into())
+        (headers, form.finish())
     }
 
     async fn send(
         &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(http::StatusCode, String), TokenError> {
-        let response = self.pool.request(request).await.map_err(|error| {
-            let SendError { kind, message } = SendError::of(&error);
-            match kind {
-                SendErrorKind::Untrusted | SendErrorKind::NotTls => TokenError::Untrusted(message),
-                SendErrorKind::NotHttp => TokenError::Malformed("not HTTP"),
-                _ => TokenError::Unreachable(message),
-            }
+        headers: HeaderMap,
+        form: String,
+    ) -> Result<(StatusCode, String), TokenError> {
+        let uri = self.url().uri().clone();
+        let response = send(&self.pool, Method::POST, uri, headers, form.into()).await;
+        let response = response.map_err(|SendError { kind, message }| match kind {
+            SendErrorKind::Untrusted | SendErrorKind::NotTls => TokenError::Untrusted(message),
+            SendErrorKind::NotHttp => TokenError::Malformed("not HTTP"),
+            _ => TokenError::Unreachable(message),
         })?;
         let (head, body) = response.into_parts();
         let body = text(body, MAX_RESPONSE).await.map_err(|error| match error {

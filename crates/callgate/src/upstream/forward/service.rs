@@ -1,4 +1,4 @@
-//! The HTTP client of one service.
+//! A service, and the HTTP client that calls it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,12 @@ use hyper::body::Incoming;
 
 use crate::http_client::connector::Connector;
 use crate::http_client::http1::{Http1Client, PlainConnector, ResponseHeaders, request_head};
-use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{Pool, bytes_counted, pool_builder, request};
+use crate::http_client::{Pool, bytes_counted, pool_builder, send};
 use crate::upstream::budget::BudgetReservation;
-use crate::upstream::forward::{Failure, ForwardLimits, ForwardOptions, ServiceResponse};
+use crate::upstream::forward::{
+    Failure, ForwardLimits, ForwardOptions, ForwardStats, ServiceResponse,
+};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -38,39 +39,40 @@ pub(crate) struct Post<'a> {
     pub(crate) reservation: &'a BudgetReservation,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct ServiceClient {
-    uri: Uri,
-    /// Configured headers.
-    headers: HeaderMap,
+/// A service: its options, the HTTP client that calls it, and the statistics of its calls.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Name of the upstream, for the log.
+    pub(crate) name: String,
+    pub(crate) options: ForwardOptions,
+    pub(crate) stats: ForwardStats,
     transport: Transport,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Transport {
     /// HTTP/1.1 without TLS. With the head of a request that has only the configured headers, up to the length of its
     /// body.
-    Http1(Arc<Http1Client>, Arc<[u8]>),
+    Http1(Http1Client, Box<[u8]>),
     /// With TLS, HTTP/2 or WebSocket.
     Hyper(Box<Pool>),
 }
 
-impl ServiceClient {
-    pub(crate) fn new(options: &ForwardOptions) -> Result<Self, TlsSetupError> {
-        let (uri, headers) = (options.target.uri().clone(), options.headers.clone());
-        let transport = match plain_connector(options) {
+impl Service {
+    pub(crate) fn new(name: String, options: ForwardOptions) -> Result<Arc<Self>, TlsSetupError> {
+        let max_idle = options.limits.concurrent;
+        let transport = match plain_connector(&options) {
             Some(connector) => {
-                let client = Http1Client::new(connector, options.limits.concurrent);
-                let head = post_head(&uri, headers.clone());
-                Transport::Http1(Arc::new(client), head.into())
+                let head = post_head(options.target.uri(), options.headers.clone());
+                Transport::Http1(Http1Client::new(connector, max_idle), head.into())
             }
             None => {
-                let mut builder = pool_builder(options.limits.concurrent);
-                let pool = builder.http2_only(options.http2).build(connector(options)?);
+                let mut builder = pool_builder(max_idle);
+                let pool = builder.http2_only(options.http2).build(connector(&options)?);
                 Transport::Hyper(Box::new(pool))
             }
         };
-        Ok(Self { uri, headers, transport })
+        Ok(Arc::new(Self { name, options, stats: ForwardStats::default(), transport }))
     }
 
     /// Posts a request and reads the response.
@@ -78,22 +80,21 @@ impl ServiceClient {
         let Post { uri, headers, body, limit, reservation } = post;
         let count = |bytes| reservation.add(bytes).map_err(Failure::from);
         let is_usual = uri.is_none() && headers.is_none();
-        let (uri, headers) =
-            (uri.unwrap_or(&self.uri), || headers.unwrap_or_else(|| self.headers.clone()));
+        let uri = uri.unwrap_or(self.options.target.uri());
         match &self.transport {
             Transport::Http1(client, prepared) => {
-                let other = (!is_usual).then(|| post_head(uri, headers()));
+                let other = (!is_usual).then(|| post_head(uri, self.or_configured(headers)));
                 let head = other.as_deref().unwrap_or(prepared);
                 let mut line = LENGTH_LINE;
                 let request = [head, length_line(body.len(), &mut line), body];
                 send_http1(client, request, limit, count).await
             }
             Transport::Hyper(pool) => {
-                let (uri, headers) = (uri.clone(), post_headers(headers()));
+                let (uri, headers) = (uri.clone(), post_headers(self.or_configured(headers)));
                 // Boxed, since it is larger than the rest of a call.
                 Box::pin(async {
-                    let response = send_to_pool(pool, Method::POST, uri, headers, body.clone());
-                    read_incoming(response.await?, limit, count).await
+                    let response = send(pool, Method::POST, uri, headers, body.clone()).await;
+                    read_incoming(response?, limit, count).await
                 })
                 .await
             }
@@ -106,7 +107,7 @@ impl ServiceClient {
         headers: Option<HeaderMap>,
         limit: usize,
     ) -> Result<ServiceResponse, Failure> {
-        let mut headers = headers.unwrap_or_else(|| self.headers.clone());
+        let mut headers = self.or_configured(headers);
         headers.insert(ACCEPT, JSON);
         match &self.transport {
             Transport::Http1(client, _) => {
@@ -114,10 +115,14 @@ impl ServiceClient {
                 send_http1(client, [&head, b"\r\n", b""], limit, |_| Ok(())).await
             }
             Transport::Hyper(pool) => {
-                let response = send_to_pool(pool, Method::GET, uri.clone(), headers, Bytes::new());
-                read_incoming(response.await?, limit, |_| Ok(())).await
+                let response = send(pool, Method::GET, uri.clone(), headers, Bytes::new()).await;
+                read_incoming(response?, limit, |_| Ok(())).await
             }
         }
+    }
+
+    fn or_configured(&self, headers: Option<HeaderMap>) -> HeaderMap {
+        headers.unwrap_or_else(|| self.options.headers.clone())
     }
 
     /// Sends the opening handshake of a WebSocket.
@@ -126,7 +131,8 @@ impl ServiceClient {
         let Transport::Hyper(pool) = &self.transport else {
             return Err(Failure::never_sent("not a WebSocket"));
         };
-        send_to_pool(pool, Method::GET, self.uri.clone(), headers, Bytes::new()).await
+        Ok(send(pool, Method::GET, self.options.target.uri().clone(), headers, Bytes::new())
+            .await?)
     }
 }
 
@@ -163,21 +169,10 @@ async fn send_http1(
     limit: usize,
     count: impl Fn(usize) -> Result<(), Failure>,
 ) -> Result<ServiceResponse, Failure> {
-    let (head, exchange) = client.send(request).await.map_err(Failure::Send)?;
+    let (head, exchange) = client.send(request).await?;
     check_head(head.status, &head.headers, head.length(), limit)?;
     let body = exchange.body(&head, limit, count).await?;
     ServiceResponse::new(head.status, head.headers, body)
-}
-
-async fn send_to_pool(
-    pool: &Pool,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<Response<Incoming>, Failure> {
-    let sent = pool.request(request(method, uri, headers, body)).await;
-    sent.map_err(|error| Failure::Send(SendError::of(&error)))
 }
 
 /// Returns the time limit for connecting. It is shorter than the time limit of a call, so that a call without a
