@@ -103,14 +103,20 @@ struct Bridge {
     param_headers: ParamHeaders,
     settings: SessionSettings,
     lines: mpsc::Sender<Vec<u8>>,
+    reachability: Mutex<Reachability>,
+}
+
+#[derive(Debug)]
+struct Reachability {
     /// Result of the last attempt to reach the server; `None` before the first attempt.
-    reachable: Mutex<Option<Result<(), String>>>,
+    last: Option<Result<(), String>>,
     /// Deadline for reaching the server for the first time; `None` once the server was reached.
-    deadline: Mutex<Option<Instant>>,
+    deadline: Option<Instant>,
 }
 
 impl Bridge {
     fn new(options: &Options, lines: mpsc::Sender<Vec<u8>>) -> Result<Self, TlsSetupError> {
+        let deadline = Some(Instant::now() + options.limits.first_request_wait);
         Ok(Self {
             http: ServerClient::new(options)?,
             limits: options.limits,
@@ -119,8 +125,7 @@ impl Bridge {
             param_headers: ParamHeaders::default(),
             settings: SessionSettings::default(),
             lines,
-            reachable: Mutex::default(),
-            deadline: Mutex::new(Some(Instant::now() + options.limits.first_request_wait)),
+            reachability: Mutex::new(Reachability { last: None, deadline }),
         })
     }
 
@@ -132,37 +137,33 @@ impl Bridge {
     /// Logs whether the server can be reached, if that has changed.
     fn set_reachable(&self, reached: Result<(), String>) {
         let endpoint = self.http.endpoint();
-        if reached.is_ok() && self.first_contact().take().is_some() {
+        let mut reachability = self.reachability();
+        if reached.is_ok() && reachability.deadline.take().is_some() {
             self.http.set_connect_limit(self.limits.connect);
         }
-        let mut last = self.last_reachable();
-        if last.as_ref().is_none_or(|last| last.is_ok() != reached.is_ok()) {
+        if reachability.last.as_ref().is_none_or(|last| last.is_ok() != reached.is_ok()) {
             match &reached {
                 Ok(()) => tracing::info!("connected to {endpoint}"),
                 Err(why) => tracing::warn!("waiting for {endpoint}: {why}"),
             }
         }
-        *last = Some(reached);
+        reachability.last = Some(reached);
     }
 
-    fn first_contact(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reachability(&self) -> MutexGuard<'_, Reachability> {
+        self.reachability.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the time until which a request may be retried while the server is not running.
     fn retry_deadline(&self) -> Instant {
         let end = Instant::now() + self.limits.request_wait;
-        self.first_contact().unwrap_or(end)
-    }
-
-    fn last_reachable(&self) -> MutexGuard<'_, Option<Result<(), String>>> {
-        self.reachable.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reachability().deadline.unwrap_or(end)
     }
 
     /// Returns the failure for requests that are aborted after the input has ended.
     fn aborted_failure(&self) -> BridgeFailure {
         let endpoint = self.http.endpoint();
-        match &*self.last_reachable() {
+        match &self.reachability().last {
             Some(Err(why)) => {
                 let error = SendError::new(SendErrorKind::NotSent, why.clone());
                 BridgeFailure::of_sending(endpoint, &error)

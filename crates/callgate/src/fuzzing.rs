@@ -257,9 +257,10 @@ pub fn bridge_lines(input: &[u8]) {
                 assert!(line.len() <= LIMIT);
                 let text = String::from_utf8_lossy(&line).into_owned();
                 let _ = parse_server_message(&text);
-                match ClientMessage::parse(&line.into()) {
-                    Ok(ClientMessage::Request(request)) => request.ids,
-                    Ok(ClientMessage::OneWay(message)) => message.cancels.into_iter().collect(),
+                match ClientMessage::parse(line.into()) {
+                    Ok(ClientMessage { ids, cancels, .. }) => {
+                        ids.into_iter().chain(cancels).collect()
+                    }
                     Err(_) => ids_of_rejected(&text),
                 }
             }

@@ -20,9 +20,7 @@ use crate::bridge::{Bridge, BridgeFailure, SHUTDOWN_TIMEOUT};
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::wire::lines::{Line, read_line};
 use in_flight::CancelBy;
-use message::{
-    ClientMessage, INITIALIZED, LISTEN, MessageId, OneWayMessage, Request, ids_of_rejected,
-};
+use message::{ClientMessage, INITIALIZED, LISTEN, MessageId, ids_of_rejected};
 use truncated_id::truncated_id;
 
 /// Maximum number of one-way messages that wait to be sent.
@@ -94,9 +92,9 @@ impl Dispatcher {
     }
 
     async fn dispatch(&mut self, line: Bytes) {
-        match ClientMessage::parse(&line) {
-            Ok(ClientMessage::Request(request)) => self.start_request(request).await,
-            Ok(ClientMessage::OneWay(other)) => self.queue_one_way(other).await,
+        match ClientMessage::parse(line.clone()) {
+            Ok(message) if message.ids.is_empty() => self.queue_one_way(message).await,
+            Ok(request) => self.start_request(request).await,
             Err(error) => {
                 let ids = ids_of_rejected(&String::from_utf8_lossy(&line));
                 let error = RpcError::new(error.code(), error.to_string());
@@ -118,7 +116,7 @@ impl Dispatcher {
         }
     }
 
-    async fn start_request(&mut self, request: Request) {
+    async fn start_request(&mut self, request: ClientMessage) {
         let in_flight = &self.bridge.in_flight;
         let limit = self.bridge.limits.in_flight;
         if in_flight.len() + request.ids.len() > limit {
@@ -130,11 +128,11 @@ impl Dispatcher {
             }
             return;
         }
-        let cancel_by = match (&request.modern, &*request.method) {
-            (None, _) if request.ids.len() > 1 => CancelBy::BatchMessage,
-            (None, _) => CancelBy::Message,
-            (Some(_), LISTEN) => CancelBy::DisconnectAtEnd,
-            (Some(_), _) => CancelBy::Disconnect,
+        let cancel_by = match (request.is_modern(), &*request.method) {
+            (false, _) if request.ids.len() > 1 => CancelBy::BatchMessage,
+            (false, _) => CancelBy::Message,
+            (true, LISTEN) => CancelBy::DisconnectAtEnd,
+            (true, _) => CancelBy::Disconnect,
         };
         if let Err(id) = in_flight.begin(&request.ids, cancel_by) {
             let message = format!("another request with the id {} is in flight", id.as_json());
@@ -151,7 +149,7 @@ impl Dispatcher {
         self.bridge.in_flight.set_task(&ids, &task);
     }
 
-    async fn queue_one_way(&mut self, message: OneWayMessage) {
+    async fn queue_one_way(&mut self, message: ClientMessage) {
         if let Some(id) = &message.cancels {
             // A cancellation is sent only within a session.
             if !self.bridge.in_flight.cancel(id) || self.bridge.session.live().is_none() {
@@ -164,7 +162,7 @@ impl Dispatcher {
             });
         }
         self.last_number += 1;
-        if message.method.as_deref() == Some(INITIALIZED) {
+        if &*message.method == INITIALIZED {
             self.barrier = self.last_number;
         }
         let _ = self.outbox.send((self.last_number, message)).await;

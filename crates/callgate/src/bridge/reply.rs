@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::bridge::error_reply::{CHECK_URL, error_message};
 use crate::bridge::receive::message::{
-    MessageId, ProtocolVersion, Request, ServerMessage, parse_server_message, rpc_error,
+    ClientMessage, MessageId, ProtocolVersion, ServerMessage, parse_server_message, rpc_error,
 };
 use crate::bridge::reply::event_stream::EventStream;
 use crate::bridge::send::ErrorResponse;
@@ -29,14 +29,14 @@ use crate::wire::jsonrpc::RpcError;
 pub(crate) const STREAM_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) struct SentRequest<'a> {
-    request: &'a Request,
+    request: &'a ClientMessage,
     /// Id of the session that the request opened.
     session_id: Option<HeaderValue>,
 }
 
 impl Bridge {
     /// Sends a request, and writes its response or an error to the client.
-    pub(crate) async fn handle(&self, request: &Request) {
+    pub(crate) async fn handle(&self, request: &ClientMessage) {
         if let Err(failure) = self.exchange(request).await {
             for id in &request.ids {
                 self.fail(id, &failure).await;
@@ -54,7 +54,7 @@ impl Bridge {
         }
     }
 
-    async fn exchange(&self, request: &Request) -> Result<(), BridgeFailure> {
+    async fn exchange(&self, request: &ClientMessage) -> Result<(), BridgeFailure> {
         let response = match self.send(request).await? {
             Ok(response) => response,
             Err(refusal) => return self.refused(request, refusal).await,
@@ -80,7 +80,7 @@ impl Bridge {
 
     async fn refused(
         &self,
-        request: &Request,
+        request: &ClientMessage,
         refusal: ErrorResponse,
     ) -> Result<(), BridgeFailure> {
         if request.is_handshake() && refusal.rejects_era() {
@@ -120,7 +120,7 @@ impl Bridge {
         self.check_answered(sent.request)
     }
 
-    fn check_answered(&self, request: &Request) -> Result<(), BridgeFailure> {
+    fn check_answered(&self, request: &ClientMessage) -> Result<(), BridgeFailure> {
         if self.in_flight.are_waiting(&request.ids) {
             let endpoint = self.http.endpoint();
             let message = format!("the response of {endpoint} has no answer to the request");
@@ -221,7 +221,7 @@ impl Bridge {
         if sent.request.is_handshake() {
             self.settings.clear();
             self.session.open(&sent.request.body, sent.session_id.clone(), result);
-        } else if sent.request.modern.is_none() {
+        } else if !sent.request.is_modern() {
             self.settings.record(sent.request);
         } else if is_tool_list {
             self.param_headers.learn(result);

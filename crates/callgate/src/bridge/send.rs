@@ -6,6 +6,7 @@ pub(crate) mod param_headers;
 pub(crate) mod one_way;
 pub(crate) mod retry;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
@@ -13,9 +14,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use crate::bridge::receive::message::{
-    CallParams, ModernMeta, Request, parse_server_message, rpc_error,
-};
+use crate::bridge::receive::message::{CallParams, ClientMessage, parse_server_message, rpc_error};
 use crate::bridge::session::OpenSession;
 use crate::bridge::{Bridge, BridgeFailure};
 use crate::mcp::parse::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
@@ -132,7 +131,7 @@ impl ErrorResponse {
 
 impl Bridge {
     /// Sends a request. Opens a new session if the old one is lost.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Sent, BridgeFailure> {
+    pub(crate) async fn send(&self, request: &ClientMessage) -> Result<Sent, BridgeFailure> {
         let (mut may_renew, mut may_learn) = (true, true);
         let policy = SendPolicy {
             ids: &request.ids,
@@ -141,10 +140,7 @@ impl Bridge {
         };
         loop {
             let live = self.session_for(request);
-            let headers = match &request.modern {
-                Some(modern) => self.headers_of(request, modern),
-                None => live.as_deref().map(OpenSession::headers).unwrap_or_default(),
-            };
+            let headers = self.headers_of(request, live.as_deref());
             let response = self.post_with_retries(&policy, &headers, request.body.clone()).await?;
             if response.status().is_success() {
                 return Ok(Ok(response));
@@ -164,28 +160,39 @@ impl Bridge {
         }
     }
 
-    pub(crate) fn session_for(&self, request: &Request) -> Option<std::sync::Arc<OpenSession>> {
-        let has_none = request.modern.is_some() || request.is_handshake();
+    pub(crate) fn session_for(&self, message: &ClientMessage) -> Option<Arc<OpenSession>> {
+        let has_none = message.is_modern() || message.is_handshake();
         self.session.live().filter(|_| !has_none)
     }
 
-    fn headers_of(&self, request: &Request, modern: &ModernMeta) -> HeaderMap {
-        let mut headers = modern_headers(&modern.version, Some(&request.method));
-        if let Some(name) = &modern.name {
-            if let Ok(value) = HeaderValue::from_str(&encode(name)) {
-                headers.insert(HeaderName::from_static(NAME), value);
+    /// Returns the headers of a message: those of its session, or those of the modern era.
+    pub(crate) fn headers_of(
+        &self,
+        message: &ClientMessage,
+        live: Option<&OpenSession>,
+    ) -> HeaderMap {
+        let Some(version) = message.version.as_deref() else {
+            return live.map(OpenSession::headers).unwrap_or_default();
+        };
+        let mut headers = HeaderMap::with_capacity(8);
+        let name = message.name.as_deref();
+        let encoded = name.map(encode);
+        let (method, encoded) = (Some(&*message.method), encoded.as_deref());
+        for (name, value) in [(PROTOCOL_VERSION, Some(version)), (METHOD, method), (NAME, encoded)]
+        {
+            if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
+                headers.insert(HeaderName::from_static(name), value);
             }
-            if &*request.method == "tools/call" {
-                let CallParams { arguments, .. } = request.params().unwrap_or_default();
-                self.param_headers.add(name, arguments, &mut headers);
-            }
+        }
+        if let Some(name) = name.filter(|_| &*message.method == "tools/call") {
+            let CallParams { arguments, .. } = message.params().unwrap_or_default();
+            self.param_headers.add(name, arguments, &mut headers);
         }
         headers
     }
 
     /// Requests `tools/list` to get the schemas of the tools. The requests have the `_meta` of `call`.
-    async fn learn_schemas(&self, call: &Request) {
-        let Some(modern) = &call.modern else { return };
+    async fn learn_schemas(&self, call: &ClientMessage) {
         let CallParams { meta: Some(meta), .. } = call.params().unwrap_or_default() else { return };
         let mut cursor: Option<Box<serde_json::value::RawValue>> = None;
         for page in 0..MAX_PAGES {
@@ -195,11 +202,11 @@ impl Bridge {
             };
             let body = json!({"jsonrpc": "2.0", "id": format!("callgate-bridge-{page}"),
                 "method": "tools/list", "params": params});
-            let list = Request {
-                ids: Vec::new(),
+            let list = ClientMessage {
                 method: "tools/list".into(),
+                version: call.version.clone(),
                 body: body.to_string().into(),
-                modern: Some(ModernMeta { version: modern.version.clone(), name: None }),
+                ..ClientMessage::default()
             };
             let Some(json) = self.send_own(&list).await else { return };
             let result = parse_server_message(&json).and_then(|message| message.result);
@@ -210,24 +217,13 @@ impl Bridge {
         }
     }
 
-    async fn send_own(&self, request: &Request) -> Option<String> {
-        let modern = request.modern.as_ref()?;
-        let headers = self.headers_of(request, modern);
+    async fn send_own(&self, request: &ClientMessage) -> Option<String> {
+        let headers = self.headers_of(request, None);
         let policy = SendPolicy { is_repeatable: true, ..SendPolicy::default() };
         let response =
             self.post_with_retries(&policy, &headers, request.body.clone()).await.ok()?;
         self.read_own_response(response).await
     }
-}
-
-pub(crate) fn modern_headers(version: &str, method: Option<&str>) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(8);
-    for (name, value) in [(PROTOCOL_VERSION, Some(version)), (METHOD, method)] {
-        if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
-    headers
 }
 
 /// Returns `true` for the error that nginx, Apache or Go sends for plain HTTP on an HTTPS port.

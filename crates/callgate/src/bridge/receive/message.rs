@@ -36,82 +36,54 @@ impl MessageId {
     }
 }
 
-#[derive(Debug)]
-pub(crate) enum ClientMessage {
-    Request(Request),
-    /// A notification, or a response to the server.
-    OneWay(OneWayMessage),
-}
-
-/// A request, or a batch of revision 2025-03-26.
-#[derive(Debug)]
-pub(crate) struct Request {
+/// A message of the client: a request, a batch of revision 2025-03-26, a notification, or a response to the server.
+#[derive(Debug, Default)]
+pub(crate) struct ClientMessage {
+    /// Ids of its requests. Empty for a notification and for a response.
     pub(crate) ids: Vec<MessageId>,
-    /// Empty for a batch.
+    /// Empty for a batch and for a response.
     pub(crate) method: Box<str>,
-    pub(crate) body: Bytes,
-    pub(crate) modern: Option<ModernMeta>,
-}
-
-#[derive(Debug)]
-pub(crate) struct ModernMeta {
-    pub(crate) version: Box<str>,
-    pub(crate) name: Option<Box<str>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct OneWayMessage {
-    pub(crate) body: Bytes,
-    pub(crate) method: Option<Box<str>>,
+    /// Revision of a message of the modern era.
     pub(crate) version: Option<Box<str>>,
+    /// Name of the tool, prompt, resource or task of a request.
+    pub(crate) name: Option<Box<str>>,
     /// Request that a `notifications/cancelled` cancels.
     pub(crate) cancels: Option<MessageId>,
+    pub(crate) body: Bytes,
 }
 
 impl ClientMessage {
-    pub(crate) fn parse(body: &Bytes) -> Result<Self, EnvelopeError> {
-        let body = body.clone();
+    pub(crate) fn parse(body: Bytes) -> Result<Self, EnvelopeError> {
         let line = std::str::from_utf8(&body)
             .map_err(|_| EnvelopeError::Parse(serde::de::Error::custom("not UTF-8")))?;
         if line.trim_start().starts_with('[') {
-            let ids = batch(line)?;
-            return Ok(if ids.is_empty() {
-                Self::OneWay(OneWayMessage { body, method: None, version: None, cancels: None })
-            } else {
-                Self::Request(Request { ids, method: "".into(), body, modern: None })
-            });
+            return Ok(Self { ids: batch(line)?, body, ..Self::default() });
         }
         let (id, method, params) = parts(line)?;
-        let version = params.meta.version.and_then(text).map(Into::into);
-        Ok(match (id, method) {
-            (Some(id), Some(method)) => {
-                let name = params.subject(&method).map(Into::into);
-                let modern = version.map(|version| ModernMeta { version, name });
-                Self::Request(Request {
-                    ids: vec![MessageId::of(id)],
-                    method: method.into(),
-                    modern,
-                    body: body.clone(),
-                })
-            }
-            (_, method) => {
-                let is_cancel = method.as_deref() == Some(CANCELLED);
-                let cancels = params.request_id.filter(|_| is_cancel).map(MessageId::of);
-                let method = method.map(Into::into);
-                Self::OneWay(OneWayMessage { method, version, cancels, body: body.clone() })
-            }
+        let request = id.filter(|_| method.is_some());
+        let method = method.unwrap_or_default();
+        let cancels = params.request_id.filter(|_| request.is_none() && method == CANCELLED);
+        Ok(Self {
+            ids: request.map(MessageId::of).into_iter().collect(),
+            version: params.meta.version.and_then(text).map(Into::into),
+            name: request.and_then(|_| params.subject(&method)).map(Into::into),
+            cancels: cancels.map(MessageId::of),
+            method: method.into(),
+            body: body.clone(),
         })
     }
-}
 
-impl Request {
+    pub(crate) fn is_modern(&self) -> bool {
+        self.version.is_some()
+    }
+
     /// Returns `true` for the first request of a client.
     pub(crate) fn opens(&self) -> bool {
         matches!(&*self.method, INITIALIZE | DISCOVER)
     }
 
     pub(crate) fn is_handshake(&self) -> bool {
-        self.modern.is_none() && &*self.method == INITIALIZE
+        !self.is_modern() && &*self.method == INITIALIZE
     }
 
     /// Returns `true` if the request is read-only and may therefore be sent twice.
@@ -250,45 +222,44 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> ClientMessage {
-        ClientMessage::parse(&Bytes::copy_from_slice(line.as_bytes())).unwrap()
+        ClientMessage::parse(Bytes::copy_from_slice(line.as_bytes())).unwrap()
     }
 
     #[test]
     fn messages_are_classified_by_their_members() {
-        let ClientMessage::Request(request) = parse(
+        let request = parse(
             r#"{"jsonrpc":"2.0","id":"\u0061","method":"tools/call","params":{"name":"x","_meta":
                {"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"arguments":{"a":1}}}"#,
-        ) else {
-            panic!()
-        };
+        );
         assert_eq!(request.ids[0].as_json(), "\"a\"");
-        let modern = request.modern.as_ref().unwrap();
-        assert_eq!((&*modern.version, modern.name.as_deref()), ("2026-07-28", Some("x")));
+        let (version, name) = (request.version.as_deref(), request.name.as_deref());
+        assert_eq!((version, name), (Some("2026-07-28"), Some("x")));
         let call: CallParams<'_> = request.params().unwrap();
         assert_eq!(call.arguments.unwrap().get(), r#"{"a":1}"#);
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
-        let ClientMessage::OneWay(cancel) = parse(cancel) else { panic!() };
+        let cancel = parse(cancel);
+        assert!(cancel.ids.is_empty());
         assert_eq!(cancel.cancels.unwrap().as_json(), "7");
         let answer = parse(r#"{"jsonrpc":"2.0","id":3,"result":null}"#);
-        assert!(matches!(answer, ClientMessage::OneWay(OneWayMessage { method: None, .. })));
+        assert!(answer.ids.is_empty() && answer.method.is_empty());
         let batch = parse(
             r#"[{"jsonrpc":"2.0","id":3,"result":{}},{"jsonrpc":"2.0","id":4,"method":"ping"}]"#,
         );
-        assert!(matches!(batch, ClientMessage::Request(Request { ids, .. }) if ids.len() == 1));
+        assert_eq!(batch.ids.len(), 1);
     }
 
     #[test]
     fn an_invalid_message_has_its_json_rpc_code() {
         let code = |line: &str| {
-            ClientMessage::parse(&Bytes::copy_from_slice(line.as_bytes())).unwrap_err().code()
+            ClientMessage::parse(Bytes::copy_from_slice(line.as_bytes())).unwrap_err().code()
         };
         assert_eq!(code("nonsense"), jsonrpc::PARSE_ERROR);
         assert_eq!(code("{}"), jsonrpc::INVALID_REQUEST);
         assert_eq!(code("[1]"), jsonrpc::INVALID_REQUEST);
         assert_eq!(code("[{}"), jsonrpc::PARSE_ERROR);
         assert_eq!(
-            ClientMessage::parse(&Bytes::from_static(b"\"\xff")).unwrap_err().code(),
+            ClientMessage::parse(Bytes::from_static(b"\"\xff")).unwrap_err().code(),
             jsonrpc::PARSE_ERROR
         );
     }

@@ -42,8 +42,7 @@ impl EventStream {
                 }
             }
             let Some(chunk) = client::next_chunk(&mut self.body).await? else { return Ok(None) };
-            let events = self.reader.push(&chunk);
-            self.read.extend(events.map_err(|error| BodyError::TooLong(error.0))?);
+            self.read.extend(self.reader.push(&chunk)?);
         }
     }
 }

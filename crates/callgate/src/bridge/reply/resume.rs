@@ -34,8 +34,7 @@ impl Bridge {
                 last_event_id = Some(id.to_owned());
             }
             // Streams of the modern era cannot be resumed.
-            let Some(id) = last_event_id.as_deref().filter(|_| sent.request.modern.is_none())
-            else {
+            let Some(id) = last_event_id.as_deref().filter(|_| !sent.request.is_modern()) else {
                 return Err(broken);
             };
             let live = self.session_for(sent.request);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
+use crate::http_client::BodyError;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -13,10 +13,6 @@ pub(crate) struct SseEvent {
     /// The lines of `data`, separated by LF.
     pub(crate) data: String,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("an event is longer than {0} bytes")]
-pub(crate) struct EventTooLong(pub(crate) usize);
 
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
@@ -49,7 +45,7 @@ impl SseDecoder {
     }
 
     /// Adds bytes. Returns the events that are complete now.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, BodyError> {
         let mut events = Vec::new();
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && *first == b'\n' {
@@ -59,7 +55,7 @@ impl SseDecoder {
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
             if self.line.len() + self.data.len() + self.kind.len() + part.len() > self.limit {
-                return Err(EventTooLong(self.limit));
+                return Err(BodyError::TooLong(self.limit));
             }
             self.line.extend_from_slice(part);
             let Some(end) = end else { break };
@@ -184,7 +180,7 @@ mod tests {
             (0..200).try_for_each(|_| reader.push(line).map(|_| ()))
         };
         for line in [&b"0123456789"[..], b"data: 0123456789\n", b": 0123456789"] {
-            assert_eq!(endless(line), Err(EventTooLong(1000)));
+            assert_eq!(endless(line), Err(BodyError::TooLong(1000)));
         }
         assert_eq!(endless(b"data: 0123456789\n\n: comment\n"), Ok(()));
     }

@@ -68,7 +68,8 @@ impl Bridge {
                 && Instant::now() + delay < end
                 && self.is_wanted(policy);
             if !again {
-                if was_not_sent && self.first_contact().is_some() && Instant::now() + delay >= end {
+                let was_never_reached = self.reachability().deadline.is_some();
+                if was_not_sent && was_never_reached && Instant::now() + delay >= end {
                     self.http.set_connect_limit(self.limits.connect.min(LATE_CONNECT));
                 }
                 return sent.map_err(|error| self.send_failure(&error));
@@ -88,7 +89,7 @@ impl Bridge {
     fn send_failure(&self, error: &SendError) -> BridgeFailure {
         let endpoint = self.http.endpoint();
         let failure = BridgeFailure::of_sending(endpoint, error);
-        let was_there = *self.last_reachable() == Some(Ok(()));
+        let was_there = self.reachability().last == Some(Ok(()));
         match error.kind {
             SendErrorKind::Broken { .. } if !was_there && !endpoint.is_https() => {
                 failure.and("If the server speaks TLS, use `https://`")

@@ -11,7 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::bridge::Bridge;
-use crate::bridge::receive::message::Request;
+use crate::bridge::receive::message::ClientMessage;
 use crate::bridge::send::client;
 use crate::bridge::send::retry::SendPolicy;
 
@@ -42,7 +42,7 @@ impl SessionSettings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn record(&self, request: &Request) {
+    pub(crate) fn record(&self, request: &ClientMessage) {
         if !matches!(&*request.method, SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE) {
             return;
         }
