@@ -52,7 +52,7 @@ pub(crate) struct Http1Client {
     idle: Arc<IdleConnections>,
 }
 
-/// An open connection, with what was read from it and not used yet.
+/// An open connection, with the bytes that were read from it and not used yet.
 #[derive(Debug)]
 struct Connection {
     socket: Socket,
@@ -63,7 +63,7 @@ struct Connection {
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     connection: Connection,
-    /// What is left to be written.
+    /// The part that has not been written yet.
     request: Chain<Chain<&'a [u8], &'a [u8]>, &'a [u8]>,
     /// Set if any byte was written.
     is_begun: bool,

@@ -16,7 +16,7 @@ pub(super) struct IdleConnections {
 
 #[derive(Debug, Default)]
 struct State {
-    /// With the time until which each is kept, the latest at the end.
+    /// Each connection with the time at which it is closed, the latest at the end.
     connections: Vec<(Instant, Connection)>,
     /// The task that closes connections in time.
     closer: Option<JoinHandle<()>>,
@@ -68,7 +68,7 @@ impl IdleConnections {
     }
 }
 
-/// Ends when there is no connection left.
+/// Closes connections when their time is over, until there is none left.
 async fn close_in_time(idle: Weak<IdleConnections>, mut next: Instant) {
     loop {
         sleep_until(next).await;

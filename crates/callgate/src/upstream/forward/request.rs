@@ -131,7 +131,7 @@ fn all_headers(options: &ForwardOptions, caller: &Caller, auth: &Authentication)
     if auth.is_omitted {
         headers.remove(AUTHORIZATION);
     }
-    for parts in auth.session.as_deref().into_iter().chain([&auth.parts]) {
+    for parts in auth.all_parts() {
         for (name, value) in &parts.headers {
             headers.insert(name, value.clone());
         }

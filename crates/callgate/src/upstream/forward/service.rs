@@ -51,10 +51,10 @@ pub(crate) struct Service {
 
 #[derive(Debug)]
 enum Transport {
-    /// HTTP/1.1 without TLS. With the head of a request that has only the configured headers, up to the length of its
+    /// HTTP/1.1 without TLS, and the head of a request that has only the configured headers, up to the length of its
     /// body.
     Http1(Http1Client, Box<[u8]>),
-    /// With TLS, HTTP/2 or WebSocket.
+    /// TLS, HTTP/2 or WebSocket.
     Hyper(Box<Pool>),
 }
 

@@ -107,14 +107,17 @@ pub(crate) struct Authentication {
 impl Authentication {
     /// Returns `true` if the headers differ from those that are configured for all requests.
     pub(crate) fn has_headers(&self) -> bool {
-        let has_session = self.session.as_ref().is_some_and(|it| !it.headers.is_empty());
-        self.is_omitted || has_session || !self.parts.headers.is_empty()
+        self.is_omitted || self.all_parts().any(|parts| !parts.headers.is_empty())
+    }
+
+    /// Returns the session and `parts`.
+    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &CredentialParts> {
+        self.session.as_deref().into_iter().chain([&self.parts])
     }
 
     /// Returns the parts of the body, as JSON.
     pub(crate) fn in_body(&self) -> String {
-        let parts = self.session.as_deref().into_iter().chain([&self.parts]);
-        parts.flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
+        self.all_parts().flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
     }
 
     /// Adds the upstream's own access token, if it has an OAuth client.

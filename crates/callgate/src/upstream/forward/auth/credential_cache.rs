@@ -76,9 +76,10 @@ impl<T, E: Clone> CredentialCache<T, E> {
         (now < backoff.until).then(|| error.clone())
     }
 
-    /// Records that the service rejected the credential. Returns `false` if it also rejected a recent one. Otherwise,
-    /// every call would request a new credential from a service that rejects all of them.
+    /// Records that the service rejected the credential. Returns `false` if it has rejected a new one recently: every
+    /// call would otherwise request a credential from a service that rejects all of them.
     pub(crate) fn rejected(&mut self, now: Instant) -> bool {
+        // The credential is being replaced, or could not be replaced.
         if self.in_flight().is_some() || self.recent_error(now).is_some() {
             return true;
         }

@@ -56,8 +56,7 @@ impl Secrets {
             let value = pair.split_once('=').map_or(pair, |(_, value)| value);
             value.to_owned()
         }));
-        let parts = auth.session.as_deref().into_iter().chain([&auth.parts]);
-        let in_body = parts.flat_map(|parts| [&parts.first_param, &parts.member]);
+        let in_body = auth.all_parts().flat_map(|parts| [&parts.first_param, &parts.member]);
         for SecretJson(json) in in_body.chain([&options.first_params, &options.members]) {
             let json = json.trim_start_matches(',');
             for (open, close) in [("[", "]"), ("{", "}")] {
