@@ -198,7 +198,7 @@ pub fn health_router(
 
 fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
     let handler = async |State(state): State<SharedState>, request: Request| {
-        respond(state, request, None, ConnectionState::Accepted).await
+        respond(state, request, None, ConnectionLimit::Within).await
     };
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
@@ -215,20 +215,21 @@ pub fn service(
 
 /// Whether the connection of a request is within the limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConnectionState {
-    Accepted,
-    /// The connection is above the limit. Only endpoints that need no caller are served on it.
-    Refused,
+enum ConnectionLimit {
+    Within,
+    /// Only endpoints that need no caller are served on the connection.
+    Exceeded,
 }
 
-/// Answers a request. Checks origin, credential and body once for all endpoints.
+/// Responds to a request. Checks origin, credential and body once for all endpoints.
 async fn respond(
     state: SharedState,
     request: Request,
     peer: Option<IpAddr>,
-    connection: ConnectionState,
+    connection: ConnectionLimit,
 ) -> Response {
     let (parts, body) = request.into_parts();
+    let address = client_address(&parts, peer, &state.options);
     let mut body = RequestBody::new(body, &parts.headers);
     let endpoint = Endpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
@@ -236,19 +237,19 @@ async fn respond(
         Endpoint::Healthz | Endpoint::Readyz => Ok(None),
         _ => origin::check(&parts.headers, &parts.uri, &state.options),
     };
-    let (origin, answered) = match checked {
+    let (origin, outcome) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&state, endpoint, &parts, &mut body, peer, connection).await),
+            _ => (origin, dispatch(&state, endpoint, &parts, &mut body, address, connection).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
-    let mut reply = match answered {
-        Ok(reply) => reply,
+    let mut response = match outcome {
+        Ok(response) => response,
         Err(refusal) => {
             let takes_id = refusal.takes_id(endpoint) && endpoint.takes_body(&parts.method);
             let id = if takes_id {
-                Box::pin(refused_id(&state, &parts, &mut body, peer)).await
+                Box::pin(refused_id(&state, &mut body, address)).await
             } else {
                 None
             };
@@ -256,54 +257,53 @@ async fn respond(
         }
     };
     if let Some(origin) = origin {
-        origin::allow(&mut reply, origin);
+        origin::allow(&mut response, origin);
     }
-    response::add_headers(&mut reply);
+    response::add_headers(&mut response);
     if body.is_unread()
-        && let Some(share) = share_of_refused(&state, &parts, peer)
+        && let Some(share) = share_of_refused(&state, address)
     {
         body.discard(share);
     }
     if parts.method == Method::HEAD {
         // hyper removes the body of a reply to HEAD only over HTTP/1.
-        *reply.body_mut() = Body::empty();
+        *response.body_mut() = Body::empty();
     }
-    reply
+    response
 }
 
 /// Returns the id of a request that is refused before its body was read, if the body is small and arrives soon.
 async fn refused_id(
-    state: &SharedState,
-    parts: &Parts,
+    state: &AppState,
     body: &mut RequestBody,
-    peer: Option<IpAddr>,
+    address: Option<IpAddr>,
 ) -> Option<Box<RawValue>> {
-    let _share = share_of_refused(state, parts, peer)?;
+    let _share = share_of_refused(state, address)?;
     request_id(&body.read_refused().await?)
 }
 
 /// Takes a share of the limit on bodies of refused requests, for the address of the client.
-fn share_of_refused(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Option<Share> {
-    let address = client_address(parts, peer, &state.options);
+fn share_of_refused(state: &AppState, address: Option<IpAddr>) -> Option<Share> {
     let principal = address.map_or(Principal::Unknown, Principal::address);
     state.refused_bodies.try_take(principal, 1).ok()
 }
 
-async fn answer(
+/// Calls the function of the endpoint, if the caller may send the request and the limits allow it.
+async fn dispatch(
     state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
     body: &mut RequestBody,
-    peer: Option<IpAddr>,
-    connection: ConnectionState,
+    address: Option<IpAddr>,
+    connection: ConnectionLimit,
 ) -> Result<Response, HttpError> {
     let is_public = state.options.endpoints != EndpointSet::Operations;
     let needs_caller = endpoint.needs_caller() && is_public;
-    if connection == ConnectionState::Refused && needs_caller {
+    if connection == ConnectionLimit::Exceeded && needs_caller {
         return Err(HttpError::Unavailable(TOO_MANY_CONNECTIONS));
     }
     let caller = if is_public {
-        counted_caller(state, endpoint, parts, peer).await?
+        counted_caller(state, endpoint, parts, address).await?
     } else {
         Caller::anonymous()
     };
@@ -326,22 +326,22 @@ async fn answer(
     let uri = &parts.uri;
     // The futures of other endpoints are boxed: hyper moves the future of each request several times.
     let response = match endpoint {
-        Endpoint::Mcp => mcp::answer(state, &caller, parts, body).await?,
+        Endpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
         Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
         Endpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
         Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body)).await?,
-        Endpoint::Tool => Box::pin(per_tool::answer(state, &caller, parts, &body)).await?,
-        Endpoint::JsonRpc => Box::pin(jsonrpc::answer(state, &caller, &body)).await,
+        Endpoint::Tool => Box::pin(per_tool::handle(state, &caller, parts, &body)).await?,
+        Endpoint::JsonRpc => Box::pin(jsonrpc::handle(state, &caller, &body)).await,
         Endpoint::Metrics => metrics::metrics(state),
         Endpoint::Register => return Ok(well_known::no_registration()),
         Endpoint::WellKnown => well_known::mcp(state),
         Endpoint::Healthz => health::healthz(),
-        Endpoint::Readyz => Box::pin(health::readyz(state, parts, peer)).await,
+        Endpoint::Readyz => Box::pin(health::readyz(state, parts, address)).await,
         Endpoint::UnknownWellKnown | Endpoint::NotFound => {
             return Err(HttpError::no_such_path(uri.path()));
         }
     };
-    Ok(sse::keep_while_streaming(response, share))
+    Ok(body::keep_while_streaming(response, share))
 }
 
 fn too_many_requests(reason: NoShare) -> HttpError {
@@ -357,12 +357,11 @@ async fn counted_caller(
     state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
-    peer: Option<IpAddr>,
+    address: Option<IpAddr>,
 ) -> Result<Caller, HttpError> {
     if matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
         return Ok(Caller::anonymous());
     }
-    let address = client_address(parts, peer, &state.options);
     let authenticated = if endpoint.needs_caller() {
         authenticate::caller_at(state, parts, address).await
     } else {
@@ -397,7 +396,7 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// Answers a request. `peer` is the address at the other end of the connection.
+    /// Responds to a request. `peer` is the address at the other end of the connection.
     pub fn respond<B>(
         &self,
         request: Request<B>,
@@ -408,25 +407,7 @@ impl HttpService {
         B::Error: Into<axum::BoxError>,
     {
         let state = Arc::clone(&self.state);
-        respond(state, request.map(Body::new), peer, ConnectionState::Accepted)
-    }
-
-    /// Answers a request on a connection above the limit: 503, except for health and discovery.
-    fn refuse<B>(
-        &self,
-        request: Request<B>,
-        peer: IpAddr,
-    ) -> impl Future<Output = Response> + Send + use<B>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<axum::BoxError>,
-    {
-        let state = Arc::clone(&self.state);
-        respond(state, request.map(Body::new), Some(peer), ConnectionState::Refused)
-    }
-
-    fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
-        client_address::is_trusted(peer.to_canonical(), &self.state.options)
+        respond(state, request.map(Body::new), peer, ConnectionLimit::Within)
     }
 }
 

@@ -134,7 +134,7 @@ impl Server {
                     self.send(error.message()).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
-                Line::Text(line) => self.answer(&line).await,
+                Line::Text(line) => self.handle(&line).await,
             }
         }
         self.streams.shutdown().await;
@@ -164,7 +164,7 @@ impl Server {
         }
     }
 
-    async fn answer(&mut self, line: &[u8]) {
+    async fn handle(&mut self, line: &[u8]) {
         let identified = self.identify.identify().await;
         let Ok(text) = std::str::from_utf8(line) else {
             let error = McpError::new(400, PARSE_ERROR, "not valid JSON: not UTF-8");
@@ -199,12 +199,12 @@ impl Server {
                     );
                 }
             }
-            Ok(reply) => self.reply(reply).await,
+            Ok(response) => self.respond(response).await,
         }
     }
 
-    async fn reply(&mut self, reply: McpResponse) {
-        match reply {
+    async fn respond(&mut self, response: McpResponse) {
+        match response {
             McpResponse::Message(message) | McpResponse::SessionOpened { message, .. } => {
                 self.send(message).await;
             }

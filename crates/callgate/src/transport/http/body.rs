@@ -135,10 +135,26 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
 }
 
-/// Keeps a value until a long body of a response has been sent completely. A short body is sent at once, so the value
-/// is dropped.
+/// Keeps a value until the body of a response has been sent completely. A short body is sent at once, so the value is
+/// dropped.
 pub(super) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, kept: T) -> Response {
-    if response.body().size_hint().exact().is_some_and(|length| length <= MAX_SENT_AT_ONCE) {
+    keep_if_longer(MAX_SENT_AT_ONCE, response, kept)
+}
+
+/// If the response is an event stream, keeps a value until the stream ends. Otherwise drops the value.
+pub(super) fn keep_while_streaming<T>(response: Response, kept: T) -> Response
+where
+    T: Send + Unpin + 'static,
+{
+    keep_if_longer(u64::MAX, response, kept)
+}
+
+/// Keeps a value if the body has no known length, as only event streams have, or is longer than `max` bytes.
+fn keep_if_longer<T>(max: u64, response: Response, kept: T) -> Response
+where
+    T: Send + Unpin + 'static,
+{
+    if response.body().size_hint().exact().is_some_and(|length| length <= max) {
         return response;
     }
     response.map(|body| Body::new(KeepingBody { body, _kept: kept }))

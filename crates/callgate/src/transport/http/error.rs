@@ -139,7 +139,7 @@ impl HttpError {
                 response
             }
             Self::RateLimited(limited) if endpoint.is_json_rpc() => {
-                rpc_failed(status, None, &(*limited).into())
+                rpc_failed(None, &(*limited).into())
             }
             _ => self.rest_response(),
         }
@@ -301,8 +301,8 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
 }
 
 /// Returns the response to a single JSON-RPC call that failed.
-pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &CallError) -> Response {
-    let (_, body) = rpc_error(error);
+pub(super) fn rpc_failed(id: Option<&RawValue>, error: &CallError) -> Response {
+    let (status, body) = rpc_error(error);
     let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
     add_challenge(&mut response, failure_and_scope(error).1);
     add_retry_after(&mut response, error.retry_after());

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
+use axum::body::Body;
+use axum::http::Request;
 use futures_util::FutureExt as _;
+use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,8 +22,9 @@ use tokio::runtime::Handle;
 use tokio::time::MissedTickBehavior;
 use tokio_io_timeout::TimeoutStream;
 
+use super::client_address::is_trusted;
 use super::connections::{Connections, Peer, TrackedStream};
-use super::{HttpService, body, sse};
+use super::{ConnectionLimit, HttpService, body, respond};
 use crate::access::{Principal, Share, Shares};
 
 /// Maximum time to receive the head of a request, in multiples of [`HEAD_CHECK_INTERVAL`]. It also applies after a
@@ -146,7 +150,7 @@ impl Server {
     fn connect(&mut self, stream: TcpStream, address: IpAddr) {
         let _ = stream.set_nodelay(true);
         let principal = Principal::address(address);
-        let is_proxy = self.service.is_trusted_proxy(address);
+        let is_proxy = is_trusted(address.to_canonical(), &self.service.state.options);
         let peer = if is_proxy { Peer::Proxy } else { Peer::Client(principal) };
         if self.connections.make_room(peer) {
             self.accept(stream, address, peer);
@@ -173,7 +177,7 @@ impl Server {
                     let (activity, in_progress) = (Arc::clone(&activity), activity.request());
                     service.respond(request, Some(address)).map(move |response| {
                         let response = body::keep_until_sent(response, activity.unsent());
-                        Ok::<_, Infallible>(sse::keep_while_streaming(response, in_progress))
+                        Ok::<_, Infallible>(body::keep_while_streaming(response, in_progress))
                     })
                 });
                 let serving = builder.serve_connection(TokioIo::new(stream), each);
@@ -186,9 +190,12 @@ impl Server {
 
     /// Answers a request on a connection above the limit.
     fn refuse(&self, stream: TcpStream, address: IpAddr, share: Share) {
-        let service = self.service.clone();
-        let each =
-            service_fn(move |request| service.refuse(request, address).map(Ok::<_, Infallible>));
+        let state = Arc::clone(&self.service.state);
+        let each = service_fn(move |request: Request<Incoming>| {
+            let (state, request) = (Arc::clone(&state), request.map(Body::new));
+            respond(state, request, Some(address), ConnectionLimit::Exceeded)
+                .map(Ok::<_, Infallible>)
+        });
         let stream = TokioIo::new(with_write_timeout(stream));
         let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, each));
         tokio::spawn(run(serving, share));

@@ -5,70 +5,55 @@ use std::convert::Infallible;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 
-use crate::access::Share;
 use crate::mcp::{EncodedMessage, Event, EventReader, NotificationStream, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// Maximum length of a message that is copied into one frame. Larger messages are sent as their slices, which are
 /// shared with other responses or counted against the memory budget until they are sent.
 const MAX_COPIED: usize = 16 << 10;
-const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Returns a stream of events that are already available.
 pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
-    respond(stream::iter(events).map(|event| frames(None, event)))
+    response(stream::iter(events).map(|event| frames(None, event)))
 }
 
 pub(super) fn of_call(call: RunningCall) -> Response {
     let next = async |mut call: RunningCall| Some((frames(None, call.next().await?), call));
-    respond(stream::unfold(call, next))
+    response(stream::unfold(call, next))
 }
 
-pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Share) -> Response {
-    let next = async |(mut stream, share): (Box<NotificationStream>, Share)| {
-        Some((frames(None, stream.next().await?), (stream, share)))
+pub(super) fn of_notifications(notifications: Box<NotificationStream>) -> Response {
+    let next = async |mut notifications: Box<NotificationStream>| {
+        Some((frames(None, notifications.next().await?), notifications))
     };
     // Sent immediately, so that the client knows that the stream is open.
     let opened = stream::iter([frames(None, Event::KeepAlive)]);
-    respond(opened.chain(stream::unfold((notifications, share), next)))
+    response(opened.chain(stream::unfold(notifications, next)))
 }
 
 /// Returns a stream of stored events, with ids from which the client can resume.
-pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
-    let next = async |(mut reader, share): (EventReader, Option<Share>)| {
+pub(super) fn of_stored(reader: EventReader) -> Response {
+    let next = async |mut reader: EventReader| {
         let (id, event) = reader.next().await?;
-        Some((frames(id.as_deref(), event), (reader, share)))
+        Some((frames(id.as_deref(), event), reader))
     };
-    respond(stream::unfold((reader, share), next))
+    response(stream::unfold(reader, next))
 }
 
-/// If the response is an event stream, keeps `guard` until the stream ends. Otherwise drops `guard`.
-pub(super) fn keep_while_streaming<T: Send + 'static>(response: Response, guard: T) -> Response {
-    if response.headers().get(CONTENT_TYPE) != Some(&TYPE) {
-        return response;
-    }
-    response.map(|body| {
-        let frames = body.into_data_stream().inspect(move |_| {
-            let _ = &guard;
-        });
-        Body::from_stream(frames)
-    })
-}
-
-fn respond<F>(events: impl Stream<Item = F> + Send + 'static) -> Response
+fn response<F>(events: impl Stream<Item = F> + Send + 'static) -> Response
 where
     F: Iterator<Item = Bytes> + Send + 'static,
 {
     let frames = events.flat_map(stream::iter).map(Ok::<_, Infallible>);
-    let buffering = ("x-accel-buffering", HeaderValue::from_static("no"));
-    let mut response = (StatusCode::OK, [buffering], Body::from_stream(frames)).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, TYPE);
-    response
+    let content_type = (CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    let buffering = (X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    ([content_type, buffering], Body::from_stream(frames)).into_response()
 }
 
 /// Returns the frames of an event. Each frame is created when the client is ready to read it.

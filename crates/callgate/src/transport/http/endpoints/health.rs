@@ -6,10 +6,9 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::access::Caller;
-use crate::transport::http::client_address::client_address;
 use crate::transport::http::readiness::{Degraded, State, Status};
 use crate::transport::http::{EndpointSet, SharedState, authenticate, origin, response};
 
@@ -25,9 +24,9 @@ pub(crate) fn healthz() -> Response {
 /// and every caller needs one, because another replica may still be able to serve the callers.
 ///
 /// Details are shown only to users, and on the address for operations.
-pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> Response {
+pub(crate) async fn readyz(state: &SharedState, parts: &Parts, client: Option<IpAddr>) -> Response {
     let has_details = match state.options.endpoints {
-        EndpointSet::All => has_user(state, parts, peer).await,
+        EndpointSet::All => has_user(state, parts, client).await,
         EndpointSet::Public => false,
         // With DNS rebinding, a page of another site could reach this address.
         EndpointSet::Operations => {
@@ -38,14 +37,12 @@ pub(crate) async fn readyz(state: &SharedState, parts: &Parts, peer: Option<IpAd
     if !has_details {
         body.retain(|(name, _)| *name == "status");
     }
-    let body = body.into_iter().map(|(name, value)| (name.to_owned(), value));
-    response::json(status, &body.collect::<Map<_, _>>())
+    response::json(status, &body.into_iter().collect::<Value>())
 }
 
 /// Returns `true` if the request has a valid credential. A request above the rate limit of its client counts as a
 /// request without a credential.
-async fn has_user(state: &SharedState, parts: &Parts, peer: Option<IpAddr>) -> bool {
-    let client = client_address(parts, peer, &state.options);
+async fn has_user(state: &SharedState, parts: &Parts, client: Option<IpAddr>) -> bool {
     let client = client.map_or_else(Caller::anonymous, |it| Caller::anonymous().with_address(it));
     state.gateway.count_unauthenticated(&client).is_ok()
         && authenticate::caller(state, parts).await.is_ok_and(|caller| caller.user.is_some())

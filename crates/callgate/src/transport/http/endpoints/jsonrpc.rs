@@ -30,7 +30,7 @@ const DOCUMENT_TOO_LARGE: i64 = -32000;
 pub(crate) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`
-pub(crate) async fn answer(state: &AppState, caller: &Caller, body: &[u8]) -> Response {
+pub(crate) async fn handle(state: &AppState, caller: &Caller, body: &[u8]) -> Response {
     let dispatcher = Dispatcher { state, caller };
     let outcome = match body::text(body) {
         Ok(text) if text.trim_start().starts_with('[') => dispatcher.batch(text).await,
@@ -48,7 +48,7 @@ fn no_content() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
-/// Answers the requests of one caller.
+/// Handles the requests of one caller.
 #[derive(Clone, Copy)]
 struct Dispatcher<'a> {
     state: &'a AppState,
@@ -70,7 +70,7 @@ impl Dispatcher<'_> {
                 | CallError::ArgumentsTooLarge { .. }
                 | CallError::RateLimited(_)
                 | CallError::Busy(_)),
-            ) => error::rpc_failed(error::rpc_error(&error).0, Some(id), &error),
+            ) => error::rpc_failed(Some(id), &error),
             outcome => json_response(rpc_reply(&self.state.gateway, self.caller, id, outcome)),
         })
     }

@@ -28,8 +28,8 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 /// Time after which the reply becomes an event stream if the client accepts one.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
-/// Answers `POST`, `GET` and `DELETE` of `/mcp`.
-pub(crate) async fn answer(
+/// Handles `POST`, `GET` and `DELETE` of `/mcp`.
+pub(crate) async fn handle(
     state: &SharedState,
     caller: &Caller,
     parts: &Parts,
@@ -43,7 +43,24 @@ pub(crate) async fn answer(
     let (kind, body) = read(state, parts, body).map_err(counted)?;
     let text = body::text(&body)
         .map_err(|error| counted(McpError::new(400, error.code(), error.to_string()).into()))?;
-    Ok(handle(state, caller, parts, kind, text).await)
+    let accepted = AcceptedTypes::of(&parts.headers);
+    let headers = RequestHeaders::new(&parts.headers);
+    let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
+    let inbound = Inbound {
+        kind,
+        headers: (kind != InboundKind::RawRequest).then_some(&headers),
+        body: text,
+        connection: None,
+        caller,
+        identify: &identify,
+        accepts_events: accepted.stream,
+    };
+    match state.mcp.handle(&inbound).await? {
+        McpResponse::Accepted if kind == InboundKind::EndSession => {
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        response => Ok(respond(state, caller, accepted, response).await?),
+    }
 }
 
 /// Returns the message of a request.
@@ -70,61 +87,37 @@ fn read(
     }
 }
 
-async fn handle(
+/// Converts the response of the protocol to HTTP.
+async fn respond(
     state: &SharedState,
     caller: &Caller,
-    parts: &Parts,
-    kind: InboundKind,
-    text: &str,
-) -> Response {
-    let accepted = AcceptedTypes::of(&parts.headers);
-    let headers = RequestHeaders::new(&parts.headers);
-    let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
-    let inbound = Inbound {
-        kind,
-        headers: (kind != InboundKind::RawRequest).then_some(&headers),
-        body: text,
-        connection: None,
-        caller,
-        identify: &identify,
-        accepts_events: accepted.stream,
-    };
-    match state.mcp.handle(&inbound).await {
-        Err(error) => error_response(&error),
-        Ok(McpResponse::Message(message)) => accepted.reply(message),
-        Ok(McpResponse::SessionOpened { message, session }) => {
-            with_session(accepted.reply(message), session)
+    accepted: AcceptedTypes,
+    response: McpResponse,
+) -> Result<Response, McpError> {
+    Ok(match response {
+        McpResponse::Message(message) => accepted.message(message),
+        McpResponse::SessionOpened { message, session } => {
+            with_session(accepted.message(message), session)
         }
-        Ok(McpResponse::Accepted) if kind == InboundKind::EndSession => {
-            StatusCode::NO_CONTENT.into_response()
-        }
-        Ok(McpResponse::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(McpResponse::Call(mut call)) => {
-            let share = match share_of(state, caller, &call) {
-                Ok(share) => share,
-                Err(error) => return error_response(&error),
-            };
+        McpResponse::Accepted => StatusCode::ACCEPTED.into_response(),
+        McpResponse::Call(mut call) => {
+            let share = share_of_call(state, caller, &call)?;
             match call.try_ready().await {
                 Poll::Ready(reply) => accepted.call_reply(reply),
                 Poll::Pending => Box::pin(run(accepted, call, share)).await,
             }
         }
-        Ok(McpResponse::Batch(parts)) => Box::pin(batch(state, caller, accepted, parts)).await,
-        Ok(McpResponse::Resumed(_)) if !accepted.stream => error_response(&no_stream()),
-        Ok(McpResponse::Resumed(reader)) => match state.streams.try_take(caller.principal(), 1) {
-            Ok(share) => sse::of_stored(*reader, Some(share)),
-            Err(reason) => error_response(&too_many("streams open", reason)),
-        },
-        Ok(McpResponse::Notifications(stream)) if !accepted.stream => {
-            error_response(&stream.error(no_stream()))
+        McpResponse::Batch(parts) => Box::pin(batch(state, caller, accepted, parts)).await?,
+        McpResponse::Resumed(reader) => {
+            let share = share_of_stream(state, caller, accepted)?;
+            body::keep_while_streaming(sse::of_stored(*reader), share)
         }
-        Ok(McpResponse::Notifications(stream)) => {
-            match state.streams.try_take(caller.principal(), 1) {
-                Ok(share) => sse::of_notifications(stream, share),
-                Err(reason) => error_response(&stream.error(too_many("streams open", reason))),
-            }
+        McpResponse::Notifications(stream) => {
+            let share = share_of_stream(state, caller, accepted);
+            let share = share.map_err(|error| stream.error(error))?;
+            body::keep_while_streaming(sse::of_notifications(stream), share)
         }
-    }
+    })
 }
 
 fn with_session(mut response: Response, session: Option<String>) -> Response {
@@ -135,7 +128,7 @@ fn with_session(mut response: Response, session: Option<String>) -> Response {
 }
 
 /// Takes the share of a call that continues when its client disconnects.
-fn share_of(
+fn share_of_call(
     state: &SharedState,
     caller: &Caller,
     call: &RunningCall,
@@ -147,9 +140,18 @@ fn share_of(
     share.map(Some).map_err(|reason| too_many("calls running", reason).with_id(call.id()))
 }
 
-fn no_stream() -> McpError {
-    let message = "this request opens an event stream: accept `text/event-stream`";
-    McpError::new(406, INVALID_REQUEST, message)
+/// Takes the share of an event stream. Fails if the client accepts none.
+fn share_of_stream(
+    state: &SharedState,
+    caller: &Caller,
+    accepted: AcceptedTypes,
+) -> Result<Share, McpError> {
+    if !accepted.stream {
+        let message = "this request opens an event stream: accept `text/event-stream`";
+        return Err(McpError::new(406, INVALID_REQUEST, message));
+    }
+    let share = state.streams.try_take(caller.principal(), 1);
+    share.map_err(|reason| too_many("streams open", reason))
 }
 
 fn too_many(what: &str, reason: NoShare) -> McpError {
@@ -166,12 +168,10 @@ async fn batch(
     caller: &Caller,
     accepted: AcceptedTypes,
     parts: Vec<BatchPart>,
-) -> Response {
+) -> Result<Response, McpError> {
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
-    let share = match state.legacy_calls.try_take(caller.principal(), calls) {
-        Ok(share) => Arc::new(share),
-        Err(reason) => return error_response(&too_many("calls running", reason)),
-    };
+    let share = state.legacy_calls.try_take(caller.principal(), calls);
+    let share = Arc::new(share.map_err(|reason| too_many("calls running", reason))?);
     let spawn = |run: BoxFuture<'static, ()>| {
         let share = Arc::clone(&share);
         tokio::spawn(async move {
@@ -179,10 +179,10 @@ async fn batch(
             drop(share);
         });
     };
-    match answer_batch(parts, spawn).await {
-        Some(message) => accepted.reply(message),
-        None => accepted.no_reply(),
-    }
+    Ok(match answer_batch(parts, spawn).await {
+        Some(message) => accepted.message(message),
+        None => accepted.no_message(),
+    })
 }
 
 /// Runs a call that is not ready. Replies with an event stream if the client accepts one, unless the call ends within
@@ -209,7 +209,7 @@ async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share
     let Some(stream) = call.take_stream() else { return sse::of_call(call) };
     let reader = stream.read();
     tokio::spawn(stream.run(call));
-    sse::of_stored(reader, None)
+    sse::of_stored(reader)
 }
 
 /// The response types that the client accepts.
@@ -249,7 +249,7 @@ impl AcceptedTypes {
         Self { json: accepted.json || !accepted.stream, ..accepted }
     }
 
-    fn reply(self, message: EncodedMessage) -> Response {
+    fn message(self, message: EncodedMessage) -> Response {
         if self.stream_first {
             return sse::of_events([Event::Message(message)]);
         }
@@ -258,7 +258,7 @@ impl AcceptedTypes {
 
     fn call_reply(self, reply: Option<CallReply>) -> Response {
         match reply {
-            None => self.no_reply(),
+            None => self.no_message(),
             Some(CallReply { message, status, .. }) if status != 200 => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
                 json(status, message)
@@ -266,12 +266,12 @@ impl AcceptedTypes {
             Some(reply) if self.stream && !reply.notifications.is_empty() => {
                 sse::of_events([Event::Reply(reply)])
             }
-            Some(reply) => self.reply(reply.message),
+            Some(reply) => self.message(reply.message),
         }
     }
 
     /// Returns the response to a cancelled request.
-    fn no_reply(self) -> Response {
+    fn no_message(self) -> Response {
         if self.stream {
             return sse::of_events([]);
         }

@@ -17,7 +17,7 @@ use crate::wire::jsonrpc::{self, INVALID_REQUEST, RpcError};
 use crate::wire::percent;
 
 /// `POST /mcp/tools/{id}`, and `GET /mcp/tools/{id}?query=` for read-only tools.
-pub(crate) async fn answer(
+pub(crate) async fn handle(
     state: &SharedState,
     caller: &Caller,
     parts: &Parts,
@@ -67,7 +67,7 @@ async fn run(
             let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
             response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(reply.into()))
         }
-        Err(error) => error::rpc_failed(error::rpc_error(&error).0, request.id, &error),
+        Err(error) => error::rpc_failed(request.id, &error),
     }
 }
 
@@ -82,7 +82,7 @@ async fn refuse(
     let caller = state.gateway.prepared(caller).await;
     match state.gateway.describe(&caller, id) {
         Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, error),
-        Err(hidden) => error::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
+        Err(hidden) => error::rpc_failed(request_id, &hidden.into()),
     }
 }
 
