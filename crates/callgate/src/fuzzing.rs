@@ -9,7 +9,7 @@ use crate::mcp::parse::classify::{Route, classify};
 use crate::mcp::parse::envelope::read_message;
 use crate::mcp::{Headers, InboundKind, McpError, SessionKey, Sessions};
 use crate::model::type_expr::TypeExpr;
-use crate::wire::cursor::{AfterCursor, OffsetCursor};
+use crate::wire::cursor::{OffsetCursor, decode_after, encode_after};
 use crate::wire::revision::Revision;
 
 /// Classifies a message. The input is a line with the kind of message, headers, an empty line and the body.
@@ -111,8 +111,8 @@ pub fn cursors(text: &str) {
     if let Ok(cursor) = OffsetCursor::decode(text) {
         assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor), "{text}");
     }
-    if let Ok(Some(AfterCursor(key))) = AfterCursor::decode(text) {
-        assert_eq!(AfterCursor::decode(&AfterCursor::encode(&key)), Ok(Some(AfterCursor(key))));
+    if let Ok(Some(key)) = decode_after(text) {
+        assert_eq!(decode_after(&encode_after(&key)), Ok(Some(key)));
     }
 }
 

@@ -264,19 +264,22 @@ impl Mcp {
         let Inbound { kind, headers, body, caller, .. } = *inbound;
         let admitted = self.gateway.count_request(caller);
         let route = classify(kind, headers, body, self.gateway.settings().protocol_version);
-        if let Err(limited) = admitted {
-            return self.refuse(inbound, route, limited);
-        }
-        let route = route?;
-        if !self.gateway.has_visibility() {
-            return self.route(inbound, route).await;
+        let route = route.map_err(|error| match admitted {
+            Ok(()) => error,
+            Err(limited) => {
+                let McpError { id, is_for_notification, .. } = error;
+                McpError { id, is_for_notification, ..limited.into() }
+            }
+        })?;
+        if admitted.is_err() || !self.gateway.has_visibility() {
+            return self.route(inbound, route, admitted).await;
         }
         let caller = &if route.depends_on_tools() {
             Box::pin(self.gateway.prepare(caller.clone())).await
         } else {
             Box::pin(self.gateway.prepare_at_once(caller.clone())).await
         };
-        self.route(&Inbound { caller, ..*inbound }, route).await
+        self.route(&Inbound { caller, ..*inbound }, route, admitted).await
     }
 
     /// Reserves memory for a message in the budget until the message is sent.
@@ -293,5 +296,13 @@ impl Mcp {
 
     fn can_subscribe(&self) -> bool {
         self.services.resources.as_ref().is_some_and(|resources| resources.can_subscribe())
+    }
+}
+
+/// Waits for a future. Never resolves for `None`.
+async fn some_or_pending<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }

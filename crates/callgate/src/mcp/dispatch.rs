@@ -1,10 +1,10 @@
-//! Routes a message to the method that answers it.
+//! Routes a message to the function of its method.
 
 mod legacy;
-mod rate_limited;
 
 use std::sync::Arc;
 
+use crate::access::RateLimited;
 use crate::mcp::calls::negotiated;
 use crate::mcp::features::{completion, handshake, prompts, resources, tasks, tools};
 use crate::mcp::parse::classify::Route;
@@ -19,48 +19,72 @@ impl Mcp {
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         route: Route<'_>,
+        admitted: Result<(), RateLimited>,
     ) -> Result<McpResponse, McpError> {
         match route {
             Route::Modern(request) => {
-                self.modern(inbound, &request).await.map_err(|error| error.with_id(request.id))
+                let response = self.modern(inbound, &request, admitted).await;
+                response.map_err(|error| error.with_id(request.id))
             }
             Route::Legacy { claimed, message } => {
                 let negotiated = self.negotiated_for(inbound, claimed, &message)?;
-                self.legacy(inbound, negotiated, message).await
+                self.legacy(inbound, negotiated, message, admitted).await
             }
             Route::Batch { claimed, messages } => {
+                admitted?;
                 Box::pin(self.batch(inbound, claimed, messages)).await
             }
-            Route::OpenStream { claimed } => self.legacy_stream(inbound, claimed),
-            Route::EndSession => Box::pin(self.end(inbound)).await,
+            Route::OpenStream { claimed } => {
+                admitted?;
+                self.legacy_stream(inbound, claimed)
+            }
+            Route::EndSession => {
+                admitted?;
+                Box::pin(self.end(inbound)).await
+            }
         }
     }
 
-    /// Answers a modern request. Its `_meta` contains the revision and the capabilities.
+    /// Handles a modern request. Its `_meta` contains the revision and the capabilities.
     async fn modern(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         request: &McpRequest<'_>,
+        admitted: Result<(), RateLimited>,
     ) -> Result<McpResponse, McpError> {
         let log_level = negotiated::log_level(request);
         let negotiated = Negotiated {
             log_level: log_level.as_ref().ok().copied().flatten(),
             ..Negotiated::modern(inbound, request)?
         };
+        let context = RequestContext { mcp: self, inbound, request, negotiated };
+        if let Err(limited) = admitted {
+            return context.refuse(limited);
+        }
         if negotiated.read_only && request.method.needs_post() {
             let method = &request.method_name;
             let problem = format!("`{method}` is not available with `rawRequest`; use POST");
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
-        let reply = RequestContext { mcp: self, inbound, request, negotiated }.reply().await?;
+        let response = context.dispatch().await?;
         // Checked here so that an unknown method is reported before an invalid log level. Nothing has run yet.
         log_level?;
-        Ok(reply)
+        Ok(response)
     }
 }
 
 impl RequestContext<'_> {
-    async fn reply(&self) -> Result<McpResponse, McpError> {
+    /// Refuses a request that exceeds a rate limit. A tool call gets a result that says how long to wait, because
+    /// agents read results of tools.
+    fn refuse(&self, limited: RateLimited) -> Result<McpResponse, McpError> {
+        if self.request.method == McpMethod::ToolsCall {
+            return Ok(McpResponse::Message(tools::error_result(self, &limited.to_string())));
+        }
+        Err(limited.into())
+    }
+
+    /// Calls the function of the method.
+    async fn dispatch(&self) -> Result<McpResponse, McpError> {
         let is_modern = self.negotiated.revision.is_modern();
         if self.inbound.caller.is_batch_full() {
             return Err(McpError::batch_full());

@@ -2,7 +2,6 @@
 
 pub(crate) mod session;
 pub(crate) mod state;
-mod lookup;
 pub(crate) mod connection;
 pub(crate) mod relay;
 pub(crate) mod unread_pages;

@@ -45,29 +45,19 @@ impl OffsetCursor {
 /// Version prefix of MCP cursors.
 const AFTER: &[u8] = b"1:";
 
-/// Key of the last item of a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AfterCursor(pub(crate) String);
-
-impl AfterCursor {
-    /// Parses a cursor. Returns `None` for the empty text, which is the cursor of the first page.
-    pub(crate) fn decode(text: &str) -> Result<Option<Self>, CursorError> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError)?;
-        let id = bytes.strip_prefix(AFTER).ok_or(CursorError)?;
-        let id = std::str::from_utf8(id).map_err(|_| CursorError)?;
-        if id.is_empty() {
-            return Err(CursorError);
-        }
-        Ok(Some(Self(id.to_owned())))
+/// Returns the key in an MCP cursor, or `None` for the empty text, which is the cursor of the first page.
+pub(crate) fn decode_after(text: &str) -> Result<Option<String>, CursorError> {
+    if text.is_empty() {
+        return Ok(None);
     }
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError)?;
+    let key = bytes.strip_prefix(AFTER).filter(|key| !key.is_empty()).ok_or(CursorError)?;
+    String::from_utf8(key.to_owned()).map(Some).map_err(|_| CursorError)
+}
 
-    /// Returns the cursor after the item with this id, as text.
-    pub(crate) fn encode(id: &str) -> String {
-        URL_SAFE_NO_PAD.encode([AFTER, id.as_bytes()].concat())
-    }
+/// Returns the MCP cursor of the page after the item with this key.
+pub(crate) fn encode_after(key: &str) -> String {
+    URL_SAFE_NO_PAD.encode([AFTER, key.as_bytes()].concat())
 }
 
 #[cfg(test)]
@@ -102,14 +92,13 @@ mod tests {
         #[test]
         fn any_text_parses_or_is_rejected(text: String) {
             let _ = OffsetCursor::decode(&text);
-            let _ = AfterCursor::decode(&text);
+            let _ = decode_after(&text);
         }
 
         #[test]
         fn after_cursor_round_trips(id in "[a-z.é ]{1,20}[a-z]") {
             prop_assume!(!id.starts_with(' '));
-            let cursor = AfterCursor::decode(&AfterCursor::encode(&id));
-            prop_assert_eq!(cursor, Ok(Some(AfterCursor(id))));
+            prop_assert_eq!(decode_after(&encode_after(&id)), Ok(Some(id)));
         }
     }
 }

@@ -82,10 +82,10 @@ impl RequestContext<'_> {
         notifier: Notifier,
         target: CallTarget,
         mode: AnswerMode,
-        run: impl FnOnce(CallContext) -> F,
+        run: impl FnOnce(Arc<CallContext>) -> F,
     ) -> McpResponse {
         let Self { mcp, inbound, request, negotiated } = *self;
-        let call = CallContext {
+        let context = Arc::new(CallContext {
             mcp: Arc::clone(mcp),
             caller: inbound.caller.clone(),
             id: request.id.to_owned(),
@@ -93,10 +93,11 @@ impl RequestContext<'_> {
             channel: notifier.channel().cloned(),
             target,
             mode,
-        };
+        });
         let key = || Key::Request(request.id.get().to_owned());
         let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
-        let call = RunningCall::new(request.id, notifier, cancellation, run(call));
+        let work = elicitation::run(Arc::clone(&context), run(Arc::clone(&context)));
+        let call = RunningCall::new(context, notifier, cancellation, work);
         if negotiated.revision.is_modern() {
             return McpResponse::Call(call);
         }
@@ -144,31 +145,25 @@ impl RequestContext<'_> {
 
 /// Runs a function of the embedding program and writes its result.
 async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
-    call: CallContext,
+    call: Arc<CallContext>,
     run: impl FnOnce(Context) -> F + Send + 'static,
     write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
 ) -> CallReply {
-    let channel = call.channel.clone().unwrap_or_default();
-    let call = Arc::new(call);
-    let context = Arc::clone(&call);
-    let work = async move {
-        let (call, gateway) = (&context, &context.mcp.gateway);
-        if call.caller.is_batch_full() {
-            return McpError::batch_full().with_id(&call.id).into();
+    let (call, gateway) = (&*call, &call.mcp.gateway);
+    if call.caller.is_batch_full() {
+        return McpError::batch_full().with_id(&call.id).into();
+    }
+    let (context, _guard) =
+        Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
+    let (client, call_id) = (context.client.clone(), context.call_id.clone());
+    let run = guarded(move || run(context));
+    let written = match with_time_limit(gateway.call_limit(), &client, run).await {
+        Ok(value) => {
+            write(value, call).and_then(|message| call.mcp.reserved(&call.caller, message))
         }
-        let (context, _guard) =
-            Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
-        let (client, call_id) = (context.client.clone(), context.call_id.clone());
-        let run = guarded(move || run(context));
-        let written = match with_time_limit(gateway.call_limit(), &client, run).await {
-            Ok(value) => {
-                write(value, call).and_then(|message| call.mcp.reserved(&call.caller, message))
-            }
-            Err(error) => Err(embedded_error(error, call, call_id)),
-        };
-        written.map_or_else(|error| error.with_id(&call.id).into(), CallReply::from)
+        Err(error) => Err(embedded_error(error, call, call_id)),
     };
-    elicitation::run(&call, channel, Box::pin(work)).await
+    written.map_or_else(|error| error.with_id(&call.id).into(), CallReply::from)
 }
 
 /// Converts an error of the embedding program. The text of an internal error is only logged, not sent.

@@ -105,10 +105,11 @@ struct AskedQuestions {
 
 /// Runs a call and handles its requests to the client. The call may continue as a task.
 pub(crate) async fn run(
-    call: &CallContext,
-    channel: Arc<CallChannel>,
-    mut work: BoxFuture<'static, CallReply>,
+    call: Arc<CallContext>,
+    work: impl Future<Output = CallReply> + Send + 'static,
 ) -> CallReply {
+    let Some(channel) = call.channel.clone() else { return work.await };
+    let (call, mut work): (_, BoxFuture<'static, _>) = (&*call, Box::pin(work));
     let (mut live, mut asked) = (LiveQuestions::default(), AskedQuestions::default());
     loop {
         let request = tokio::select! {
@@ -190,14 +191,12 @@ async fn start_task(
 impl AskedQuestions {
     /// Answers the question if `given` contains a valid answer to the same question. Otherwise keeps it as open.
     fn add(&mut self, question: PendingQuestion, given: &RecordedAnswers) {
-        match given.answer_to(&question) {
-            Some(answer) => {
-                let answered = RecordedAnswer {
-                    question: Some(digest_of(&question)),
-                    answer: answer.to_owned(),
-                };
-                self.answers.0.insert(question.key.clone(), answered);
-                question.answer(Ok(answer.to_owned()));
+        match given.get(&question.key).filter(|given| given.fits(&question)) {
+            Some(RecordedAnswer { answer, .. }) => {
+                let answered =
+                    RecordedAnswer { question: Some(digest_of(&question)), answer: answer.clone() };
+                self.answers.insert(question.key.clone(), answered);
+                question.answer(Ok(answer.clone()));
             }
             None => self.unanswered.push(question),
         }
@@ -257,22 +256,20 @@ impl Questions {
 }
 
 /// Answers by the key of their question.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct RecordedAnswers(BTreeMap<String, RecordedAnswer>);
+pub(crate) type RecordedAnswers = BTreeMap<String, RecordedAnswer>;
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct RecordedAnswer {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecordedAnswer {
     /// Digest of the question, if known. A later run of the method may ask a different question with the same key.
     question: Option<String>,
     answer: Box<RawValue>,
 }
 
-impl RecordedAnswers {
-    /// Returns the answer if it was given to the same question and is valid.
-    fn answer_to(&self, question: &PendingQuestion) -> Option<&RawValue> {
-        let RecordedAnswer { question: answered, answer } = self.0.get(&question.key)?;
-        let is_same = answered.as_ref().is_none_or(|answered| *answered == digest_of(question));
-        (is_same && (question.check)(answer).is_ok()).then_some(answer)
+impl RecordedAnswer {
+    /// Returns `true` if the answer was given to the same question and is valid.
+    fn fits(&self, question: &PendingQuestion) -> bool {
+        self.question.as_ref().is_none_or(|answered| *answered == digest_of(question))
+            && (question.check)(&self.answer).is_ok()
     }
 }
 
@@ -333,7 +330,7 @@ fn answers(context: &RequestContext<'_>, target: &CallTarget) -> Result<Recorded
         None => (RecordedAnswers::default(), BTreeMap::new()),
     };
     for (key, answer) in responses {
-        answers.0.insert(key.clone(), RecordedAnswer { question: questions.remove(&key), answer });
+        answers.insert(key.clone(), RecordedAnswer { question: questions.remove(&key), answer });
     }
     Ok(answers)
 }

@@ -141,14 +141,6 @@ impl Cancellation {
         }
     }
 
-    /// Like [`cancelled`](Self::cancelled), but never resolves for `None`.
-    pub(crate) async fn of(cancellation: &mut Option<Self>) {
-        match cancellation {
-            Some(cancellation) => cancellation.cancelled().await,
-            None => std::future::pending().await,
-        }
-    }
-
     /// Returns `true` if the stream is the newest one of its session.
     pub(crate) fn is_newest(&self) -> bool {
         self.entry.table.is_newest(&self.entry.key)

@@ -2,13 +2,15 @@
 //! `initialize`.
 
 use std::str::FromStr as _;
+use std::time::SystemTime;
 
 use super::in_flight::Scope;
 use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
 use crate::mcp::parse::method::McpMethod;
-use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
+use crate::mcp::{Header, Inbound, InboundKind, Mcp, McpError, McpRequest, SESSION_ID, Session};
 use crate::upstream::client::Capabilities;
-use crate::wire::{LogLevel, Revision};
+use crate::wire::jsonrpc::INVALID_REQUEST;
+use crate::wire::{LogLevel, Revision, strict_json};
 
 /// `_meta` key of the minimum severity of log messages.
 pub(crate) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -50,7 +52,7 @@ impl Negotiated {
     ) -> Result<Self, McpError> {
         let declared = request.meta.get(META_CAPABILITIES).map(Capabilities::declared).transpose();
         let capabilities = declared.map_err(|error| {
-            let problem = crate::wire::strict_json::problem(&error);
+            let problem = strict_json::problem(&error);
             McpError::invalid_params(format!("`{META_CAPABILITIES}`: {problem}"))
         })?;
         let capabilities = capabilities.unwrap_or_default();
@@ -113,6 +115,21 @@ impl Mcp {
             scope: Some(Scope::Session(session.nonce)),
             session: Some(session),
             ..negotiated
+        })
+    }
+
+    /// Returns the session in the header `Mcp-Session-Id`. Fails with the same error for sessions that have ended,
+    /// belong to another user, or never existed.
+    pub(crate) fn session(&self, inbound: &Inbound<'_>) -> Result<Option<Session>, McpError> {
+        let session = match inbound.headers.map(|headers| headers.header(SESSION_ID)) {
+            None | Some(Header::Absent) => return Ok(None),
+            Some(Header::One(id)) => self.sessions.find(id, inbound.caller, SystemTime::now()),
+            Some(Header::Unusable) => None,
+        };
+        session.map(Some).ok_or_else(|| {
+            let message = "the session is unknown, has ended or belongs to another user; send \
+                           `initialize` again";
+            McpError::new(404, INVALID_REQUEST, message)
         })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::negotiated::Negotiated;
 use crate::mcp::parse::envelope::is_id;
-use crate::mcp::{EncodedMessage, Event, McpError, McpRequest};
+use crate::mcp::{EncodedMessage, Event, McpError, McpRequest, some_or_pending};
 use crate::upstream::client::{CallChannel, Outgoing};
 use crate::wire::{LogLevel, Revision};
 
@@ -49,10 +49,7 @@ impl Notifier {
     }
 
     pub(crate) async fn next_outgoing(&self) -> Outgoing {
-        match &self.channel {
-            Some(channel) => channel.next_outgoing().await,
-            None => std::future::pending().await,
-        }
+        some_or_pending(self.channel.as_ref().map(|channel| channel.next_outgoing())).await
     }
 
     /// Returns `true` if the client requested progress notifications.

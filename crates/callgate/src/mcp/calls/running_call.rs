@@ -1,6 +1,7 @@
 //! A running call, and the messages that are sent to its client before the reply.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::context::CallContext;
 use super::in_flight::Cancellation;
 use super::notifier::Notifier;
 use crate::mcp::streams::event::KEEP_ALIVE;
@@ -42,7 +44,7 @@ impl From<McpError> for CallReply {
 
 /// A call that runs while it is polled. Dropping it cancels the call, unless the call was detached.
 pub struct RunningCall {
-    id: Box<RawValue>,
+    context: Arc<CallContext>,
     /// Resolves to `None` if the client cancels the call.
     reply: BoxFuture<'static, Option<CallReply>>,
     notifier: Notifier,
@@ -71,13 +73,13 @@ impl Drop for RunningCall {
 
 impl std::fmt::Debug for RunningCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunningCall").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("RunningCall").field("id", &self.context.id).finish_non_exhaustive()
     }
 }
 
 impl RunningCall {
     pub(crate) fn new(
-        id: &RawValue,
+        context: Arc<CallContext>,
         notifier: Notifier,
         cancellation: Option<Cancellation>,
         work: impl Future<Output = CallReply> + Send + 'static,
@@ -91,7 +93,7 @@ impl RunningCall {
             }
         };
         Self {
-            id: id.to_owned(),
+            context,
             reply: Box::pin(reply),
             notifier,
             outlives_client: false,
@@ -112,7 +114,7 @@ impl RunningCall {
 
     /// Returns the id of the request.
     pub fn id(&self) -> &RawValue {
-        &self.id
+        &self.context.id
     }
 
     /// Returns `true` if the call ends when its client disconnects.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::access::Caller;
+use crate::access::{Caller, RateLimited};
 use crate::mcp::parse::classify::{Message, RpcResult};
 use crate::mcp::parse::envelope::is_id;
 use crate::mcp::parse::headers::LAST_EVENT_ID;
@@ -52,18 +52,24 @@ impl Mcp {
         inbound: &Inbound<'_>,
         negotiated: Negotiated,
         message: Message<'_>,
+        admitted: Result<(), RateLimited>,
     ) -> Result<McpResponse, McpError> {
-        match message {
-            Message::Response { id, outcome } => {
+        match (message, admitted) {
+            (Message::Request(request), admitted) => {
+                let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
+                let response = match admitted {
+                    Ok(()) => context.dispatch().await,
+                    Err(limited) => context.refuse(limited),
+                };
+                return response.map_err(|error| error.with_id(request.id));
+            }
+            (_, Err(limited)) => return Err(McpError::from(limited).for_notification()),
+            (Message::Response { id, outcome }, Ok(())) => {
                 Box::pin(self.handle_response(inbound.caller, &negotiated, id, outcome)).await?;
             }
-            Message::Notification { method, params } => {
+            (Message::Notification { method, params }, Ok(())) => {
                 let caller = inbound.caller;
                 Box::pin(self.handle_notification(caller, &negotiated, &method, &params)).await?;
-            }
-            Message::Request(request) => {
-                let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
-                return context.reply().await.map_err(|error| error.with_id(request.id));
             }
         }
         Ok(McpResponse::Accepted)
@@ -135,13 +141,13 @@ impl Mcp {
         let principal = caller.principal();
         self.sessions.admit_change(principal)?;
         self.sessions.change(session, principal, edit).await.map_err(|error| {
-            let why = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(error = why, "{error}");
-            McpError::new(503, INTERNAL_ERROR, error.to_string())
+            let problem = "the session's state cannot be stored";
+            tracing::error!(error = error.to_string(), "{problem}");
+            McpError::new(503, INTERNAL_ERROR, problem)
         })
     }
 
-    /// Answers a batch. Its calls cannot send notifications.
+    /// Handles a batch. Its calls cannot send notifications.
     pub(crate) async fn batch(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
@@ -163,14 +169,11 @@ impl Mcp {
             // The first message of the batch has already been counted.
             let admitted =
                 if index == 0 { Ok(()) } else { self.gateway.count_request(inbound.caller) };
-            let reply = match (message, admitted) {
-                (Ok(message), Ok(())) => self.legacy(inbound, negotiated, message).await,
-                (Ok(message), Err(limited)) => {
-                    self.refuse_legacy(inbound, negotiated, &message, limited)
-                }
-                (Err(error), _) => Err(error),
+            let response = match message {
+                Ok(message) => self.legacy(inbound, negotiated, message, admitted).await,
+                Err(error) => Err(error),
             };
-            match reply {
+            match response {
                 Ok(McpResponse::Message(message) | McpResponse::SessionOpened { message, .. }) => {
                     parts.push(BatchPart::Message(message));
                 }

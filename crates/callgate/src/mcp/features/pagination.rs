@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::gateway::Settings;
 use crate::mcp::{EncodedMessage, McpError, McpResponse, RequestContext, ResultWriter};
 use crate::upstream::local::{Context, Error};
-use crate::wire::cursor::AfterCursor;
+use crate::wire::cursor::{decode_after, encode_after};
 
 /// An item of a list.
 pub(crate) trait ListItem: Serialize + Send + 'static {
@@ -23,9 +23,7 @@ struct ListPage {
 /// Reads `cursor`, which contains the last key of the previous page.
 pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpError> {
     let cursor = context.request.params.text("cursor")?.unwrap_or_default();
-    let after = AfterCursor::decode(&cursor)
-        .map_err(|error| McpError::invalid_params(format!("`cursor`: {error}")))?;
-    Ok(after.map(|AfterCursor(key)| key))
+    decode_after(&cursor).map_err(|error| McpError::invalid_params(format!("`cursor`: {error}")))
 }
 
 /// Answers a list request with a page of `own` and, if `all` is set, of the items that the future returns.
@@ -60,7 +58,7 @@ impl ListPage {
         let page = items.get(..settings.page_size as usize).unwrap_or(&items);
         result.value(self.member, &page);
         if let Some(last) = page.last().filter(|_| page.len() < items.len()) {
-            result.value("nextCursor", &AfterCursor::encode(last.key()));
+            result.value("nextCursor", &encode_after(last.key()));
         }
         result.cache(settings.list_ttl_ms, "private");
         result.finish(settings)

@@ -10,7 +10,7 @@ use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{BlockingChecks, CallResult, FoundTool, ToolRef};
 use crate::mcp::calls::negotiated::META_LOG_LEVEL;
-use crate::mcp::calls::{elicitation, notifier};
+use crate::mcp::calls::notifier;
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
 use crate::mcp::{
@@ -21,7 +21,7 @@ use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{CallError, CallFailure, CallOutput, Client, MAX_INLINE, ToolContent};
 use crate::wire::LogLevel;
-use crate::wire::cursor::AfterCursor;
+use crate::wire::cursor::encode_after;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 
 /// Maximum size of a page, in bytes. It is large because many clients read only the first page.
@@ -47,7 +47,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
         mcp.unread_pages.first_page(negotiated.scope);
     }
     if let Some(last) = last {
-        result.value("nextCursor", &AfterCursor::encode(last.as_str()));
+        result.value("nextCursor", &encode_after(last.as_str()));
     }
     result.cache(settings.list_ttl_ms, "private");
     let message = result.finish(&settings);
@@ -89,7 +89,9 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     let arguments = arguments.map(ToOwned::to_owned);
     let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
     let mode = AnswerMode::of(context, &target)?;
-    Ok(context.start(notifier, target, mode, |context| run(context, tool)))
+    Ok(context.start(notifier, target, mode, |call| async move {
+        ToolCall::of(&call, &tool).reply(&call.client()).await
+    }))
 }
 
 /// Returns `true` if a call needs no [`RunningCall`](crate::mcp::RunningCall), because it sends no notifications and
@@ -122,17 +124,6 @@ fn write_error(mut writer: ResultWriter, texts: &[Text<'_>]) -> ResultWriter {
     write_text(writer.member("content"), texts);
     writer.value("isError", &true);
     writer
-}
-
-/// Runs a call that may wait, and may notify or ask its client.
-async fn run(context: CallContext, tool: FoundTool) -> CallReply {
-    let Some(channel) = context.channel.clone() else {
-        return ToolCall::of(&context, &tool).reply(&context.client()).await;
-    };
-    let context = Arc::new(context);
-    let running = Arc::clone(&context);
-    let work = async move { ToolCall::of(&running, &tool).reply(&running.client()).await };
-    elicitation::run(&context, channel, Box::pin(work)).await
 }
 
 /// A call of a tool that the caller may use.

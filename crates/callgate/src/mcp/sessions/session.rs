@@ -97,11 +97,6 @@ pub struct Sessions {
     relay: Option<LimitedRelay>,
 }
 
-/// A session's state could not be stored.
-#[derive(Debug, thiserror::Error)]
-#[error("the session's state cannot be stored")]
-pub(crate) struct SessionStoreError(#[source] Box<dyn std::error::Error + Send + Sync>);
-
 impl Sessions {
     /// Lifetime of a session. It is long because hardly any client opens a new session after the old one expires. No
     /// other content that is signed with the keys is valid for longer.
@@ -217,13 +212,13 @@ impl Sessions {
         session: &Session,
         principal: Principal,
         edit: SessionEdit,
-    ) -> Result<SessionState, SessionStoreError> {
-        let _share = take_share(&self.changes, principal).await.map_err(SessionStoreError)?;
+    ) -> Result<SessionState, Box<dyn std::error::Error + Send + Sync>> {
+        let _share = take_share(&self.changes, principal).await?;
         let Session { nonce, ends_at, .. } = *session;
         let state = match &self.store {
             // The change is applied to the stored state, because another server may have changed it without this server
             // knowing yet.
-            Some(store) => store.update(nonce, edit, ends_at).await.map_err(SessionStoreError)?,
+            Some(store) => store.update(nonce, edit, ends_at).await?,
             None => {
                 let mut state = self.state(session);
                 edit.apply(&mut state);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::event::{Event, KEEP_ALIVE};
 use super::guard::StreamGuard;
-use crate::mcp::{EncodedMessage, Nonce, RunningCall};
+use crate::mcp::{EncodedMessage, Nonce, RunningCall, some_or_pending};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 
@@ -152,7 +152,8 @@ impl EventReader {
             }
             Phase::Open => {}
         }
-        let expired = expired(self.guard.as_ref().map(StreamGuard::expired));
+        let expired = some_or_pending(self.guard.as_ref().map(StreamGuard::expired));
+        let ended = some_or_pending(self.guard.as_mut().map(StreamGuard::ended));
         let events = async {
             if self.waiting.is_empty() {
                 let events = self.stream.store.events_after(&self.stream.name, self.count);
@@ -163,7 +164,7 @@ impl EventReader {
         let has_events = tokio::select! {
             // After the end of the stream, no events are sent, not even those that are already available.
             biased;
-            () = ended(&mut self.guard) => return self.end(),
+            _ = ended => return self.end(),
             () = expired => Ok(false),
             events = events => events,
             () = tokio::time::sleep(KEEP_ALIVE) => Ok(false),
@@ -200,21 +201,5 @@ impl EventReader {
 
     fn id(&self) -> String {
         format!("{}:{}", self.stream.name, self.count)
-    }
-}
-
-async fn expired(expired: Option<impl Future<Output = ()>>) {
-    match expired {
-        Some(expired) => expired.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn ended(guard: &mut Option<StreamGuard>) {
-    match guard {
-        Some(guard) => {
-            guard.ended().await;
-        }
-        None => std::future::pending().await,
     }
 }

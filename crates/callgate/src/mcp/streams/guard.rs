@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::event::Identify;
 use crate::access::Caller;
-use crate::mcp::{Cancellation, Mcp};
+use crate::mcp::{Cancellation, Mcp, some_or_pending};
 
 /// Ends a stream if its request is cancelled, its session ends, the server shuts down, or the caller's credential
 /// becomes invalid.
@@ -40,9 +40,10 @@ impl StreamGuard {
 
     /// Waits until the stream is cancelled or the server shuts down.
     pub(crate) async fn ended(&mut self) -> StreamEnd {
+        let cancelled = self.cancellation.as_mut().map(Cancellation::cancelled);
         tokio::select! {
             biased;
-            () = Cancellation::of(&mut self.cancellation) => StreamEnd::Cancelled,
+            () = some_or_pending(cancelled) => StreamEnd::Cancelled,
             _ = self.closing.wait_for(|is_closing| *is_closing) => StreamEnd::Shutdown,
         }
     }

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
@@ -20,7 +20,7 @@ use crate::mcp::sessions::session::user_of;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::{
     Cancellation, Connection, EncodedMessage, Key, Mcp, McpError, RequestContext, ResultWriter,
-    ServerInfo, Session, Task,
+    ServerInfo, Session, Task, some_or_pending,
 };
 use crate::upstream::Capability;
 use crate::wire::{Revision, strict_json};
@@ -237,13 +237,14 @@ impl NotificationStream {
 
     async fn wakeup(&mut self) -> Wakeup {
         let expired = self.guard.expired();
+        let task = self.tasks.as_mut().map(broadcast::Receiver::recv);
         tokio::select! {
             biased;
             end = self.guard.ended() => Wakeup::Ended(end),
             // The senders are never closed, because `self.mcp` owns them.
             _ = self.tools.changed() => Wakeup::Tools,
             change = self.changes.recv() => Wakeup::Change(change.ok()),
-            task = next_task(&mut self.tasks) => Wakeup::Task(task),
+            task = some_or_pending(task) => Wakeup::Task(task.ok()),
             () = expired => Wakeup::Expired,
             _ = self.keep_alive.tick() => Wakeup::Tick,
         }
@@ -304,9 +305,7 @@ impl NotificationStream {
     /// `tasks/get` returns.
     fn push_task(&mut self, task: &Task, caller: &Caller) {
         if task.user == user_of(caller) {
-            let params = MetaLast { members: task.detailed(), meta: self.meta() };
-            let message = EncodedMessage::notification("notifications/tasks", &params);
-            self.waiting.push_back(message);
+            self.push("notifications/tasks", task.detailed());
         }
     }
 
@@ -329,34 +328,28 @@ impl NotificationStream {
             request_id: &'a RawValue,
             reason: &'static str,
         }
-        #[derive(Serialize)]
-        struct EndMeta<'a> {
-            #[serde(flatten)]
-            meta: Meta<'a>,
-            #[serde(rename = "io.modelcontextprotocol/serverInfo")]
-            server: ServerInfo<'a>,
-        }
         self.has_ended = true;
-        let (Some(id), Some(meta)) = (self.subscription.as_deref(), self.meta()) else { return };
+        let Some(id) = self.subscription.as_deref() else { return };
         let reason =
             "the server is shutting down, or the credential is invalid or cannot be verified";
-        let members = Cancelled { request_id: id, reason };
-        let params = MetaLast { members, meta: self.meta() };
-        let cancelled = EncodedMessage::notification("notifications/cancelled", &params);
+        let cancelled = Cancelled { request_id: id, reason };
+        let cancelled = self.notification("notifications/cancelled", cancelled);
         let settings = self.mcp.gateway.settings();
         let mut result = ResultWriter::new(id, Revision::NEWEST, 100);
-        result.value("_meta", &EndMeta { meta, server: ServerInfo::of(&settings) });
+        let server = Some(ServerInfo::of(&settings));
+        result.value("_meta", &Meta { subscription: id, server });
         self.waiting.extend([cancelled, result.end()]);
     }
 
-    fn push(&mut self, method: &str, members: Value) {
-        let params = MetaFirst { meta: self.meta(), members };
-        let message = EncodedMessage::notification(method, &params);
+    fn push(&mut self, method: &str, members: impl Serialize) {
+        let message = self.notification(method, members);
         self.waiting.push_back(message);
     }
 
-    fn meta(&self) -> Option<Meta<'_>> {
-        self.subscription.as_deref().map(|subscription| Meta { subscription })
+    fn notification(&self, method: &str, members: impl Serialize) -> EncodedMessage {
+        let subscription = self.subscription.as_deref();
+        let meta = subscription.map(|subscription| Meta { subscription, server: None });
+        EncodedMessage::notification(method, &Params { meta, members })
     }
 }
 
@@ -364,27 +357,18 @@ impl NotificationStream {
 struct Meta<'a> {
     #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
     subscription: &'a RawValue,
+    #[serde(
+        rename = "io.modelcontextprotocol/serverInfo",
+        skip_serializing_if = "Option::is_none"
+    )]
+    server: Option<ServerInfo<'a>>,
 }
 
+/// Parameters of a notification.
 #[derive(Serialize)]
-struct MetaFirst<'a> {
+struct Params<'a, T> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta<'a>>,
-    #[serde(flatten)]
-    members: Value,
-}
-
-#[derive(Serialize)]
-struct MetaLast<'a, T> {
     #[serde(flatten)]
     members: T,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<Meta<'a>>,
-}
-
-async fn next_task(tasks: &mut Option<broadcast::Receiver<Arc<Task>>>) -> Option<Arc<Task>> {
-    match tasks {
-        Some(tasks) => tasks.recv().await.ok(),
-        None => std::future::pending().await,
-    }
 }

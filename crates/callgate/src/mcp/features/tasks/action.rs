@@ -11,7 +11,7 @@ use crate::upstream::Capability;
 use crate::upstream::local::Error;
 use crate::upstream::local::ask::Answers;
 
-/// Answers one of the `tasks/*` requests.
+/// `tasks/get`, `tasks/update` and `tasks/cancel`
 pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     if !context.negotiated.capabilities.has(Capability::Tasks) {
         return Err(McpError::missing_capability(Capability::Tasks));
@@ -29,14 +29,10 @@ pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpErr
     };
     let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
     let run = move |_| async move { action.run(&mcp, &id, user).await };
-    context.run(method, run, |outcome, call| {
+    context.run(method, run, |task, call| {
         let mut result = call.result(300);
-        match outcome {
-            ActionResult::NotFound => {
-                return Err(McpError::invalid_params("there is no such task"));
-            }
-            ActionResult::Acknowledged => {}
-            ActionResult::Found(task) => result.members(&task.detailed()),
+        if let Some(task) = task? {
+            result.members(&task.detailed());
         }
         Ok(call.finish(result))
     })
@@ -48,16 +44,17 @@ enum TaskAction {
     Cancel,
 }
 
-enum ActionResult {
-    NotFound,
-    Acknowledged,
-    Found(Box<Task>),
-}
-
 impl TaskAction {
-    async fn run(self, mcp: &Arc<Mcp>, id: &str, user: Option<i64>) -> Result<ActionResult, Error> {
-        let Some(tasks) = &mcp.tasks else { return Ok(ActionResult::NotFound) };
-        let Some(task) = tasks.find(id, user).await? else { return Ok(ActionResult::NotFound) };
+    /// Runs the action. `tasks/get` returns the task. The other actions return `None`.
+    async fn run(
+        self,
+        mcp: &Arc<Mcp>,
+        id: &str,
+        user: Option<i64>,
+    ) -> Result<Result<Option<Task>, McpError>, Error> {
+        let not_found = || Ok(Err(McpError::invalid_params("there is no such task")));
+        let Some(tasks) = &mcp.tasks else { return not_found() };
+        let Some(task) = tasks.find(id, user).await? else { return not_found() };
         match (self, tasks.running(id)) {
             (Self::Get, Some(running)) => {
                 let mut state = running.state.lock().await;
@@ -65,20 +62,20 @@ impl TaskAction {
                 if !state.task.status.is_finished() {
                     state.update_status();
                 }
-                Ok(ActionResult::Found(Box::new(state.task.clone())))
+                Ok(Ok(Some(state.task.clone())))
             }
-            (Self::Get, None) => Ok(ActionResult::Found(Box::new(task))),
+            (Self::Get, None) => Ok(Ok(Some(task))),
             (action, Some(running)) => {
                 // Runs in a separate task, so that the change completes even if the client disconnects.
                 let mcp = Arc::clone(mcp);
                 tokio::spawn(async move { action.change(&mcp, &running).await }).await??;
-                Ok(ActionResult::Acknowledged)
+                Ok(Ok(None))
             }
             (_, None) => {
                 // The task may have ended since it was found.
                 let task = tasks.find(id, user).await?;
                 if task.is_none_or(|task| task.status.is_finished()) {
-                    return Ok(ActionResult::Acknowledged);
+                    return Ok(Ok(None));
                 }
                 Err(Error::tool("the task runs on another server, or was interrupted"))
             }
