@@ -15,7 +15,7 @@ mod test_client;
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
@@ -26,10 +26,10 @@ use calls::in_flight::Cancellations;
 use features::tasks::Tasks;
 use parse::classify::classify;
 use sessions::unread_pages::UnreadPages;
-use streams::event::{Change, EventBus};
+use streams::event::{Change, MAX_WAITING};
 
 pub(crate) use calls::context::{CallContext, RequestContext};
-pub(crate) use calls::elicitation::{AnswerMode, CallTarget};
+pub(crate) use calls::elicitation::CallTarget;
 pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
 pub(crate) use calls::negotiated::Negotiated;
 pub(crate) use features::tools::MAX_PAGE_BYTES;
@@ -78,7 +78,7 @@ pub struct Mcp {
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
     unread_pages: UnreadPages,
-    events: EventBus,
+    changes: broadcast::Sender<Change>,
     services: Services,
     tasks: Option<Tasks>,
     closing: watch::Sender<bool>,
@@ -191,16 +191,14 @@ impl Mcp {
 
     /// Creates a server for the tools of a gateway and for other features.
     pub fn with_services(gateway: Arc<Gateway>, sessions: Sessions, services: Services) -> Self {
-        let events = EventBus::default();
-        let store = services.tasks.clone();
         Self {
             gateway,
             sessions,
             cancellations: Arc::default(),
             questions: Arc::default(),
             unread_pages: UnreadPages::default(),
-            tasks: store.map(|store| Tasks::new(store, events.clone())),
-            events,
+            tasks: services.tasks.clone().map(Tasks::new),
+            changes: broadcast::Sender::new(MAX_WAITING),
             services,
             closing: watch::Sender::new(false),
         }
@@ -223,7 +221,7 @@ impl Mcp {
 
     fn announce(&self, change: Change) {
         // Sending fails if there are no open streams, which is not an error.
-        let _ = self.events.changes.send(change);
+        let _ = self.changes.send(change);
     }
 
     /// Returns the gateway.

@@ -4,8 +4,7 @@ pub use schemars;
 pub use serde;
 
 pub use crate::access::Mask;
-pub use crate::mcp::features::prompt_function::{PromptDefinition, PromptFunction};
-pub use crate::mcp::features::resource_function::{ResourceDefinition, ResourceFunction};
+pub use crate::mcp::{Prompt, PromptFunction, Resource, ResourceFunction};
 pub use crate::model::method::Safety;
 pub use crate::server::plugin::{Plugin, PluginItems};
 pub use crate::upstream::local::context::Context;

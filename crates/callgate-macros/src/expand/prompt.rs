@@ -19,11 +19,11 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     });
     let (requires, run) = (item.requirements(), item.run_with_string_args());
     quote! {
-        ::callgate::__private::PromptDefinition::new(#name)
+        ::callgate::__private::Prompt::named(#name)
             #title
             #description
             #(#arguments)*
-            #requires
             #run
+            #requires
     }
 }

@@ -15,11 +15,11 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     let mime_type = item.optional_string("mime_type");
     let (requires, run) = (item.requirements(), item.run_with_string_args());
     quote! {
-        ::callgate::__private::ResourceDefinition::new(#uri, #name)
+        ::callgate::__private::Resource::new(#uri, #name)
             #description
             #mime_type
-            #requires
             #run
+            #requires
     }
 }
 

@@ -13,8 +13,9 @@ use crate::access::Caller;
 use crate::gateway::with_time_limit;
 use crate::mcp::{
     EncodedMessage, Inbound, Mcp, McpError, McpRequest, McpResponse, ResultWriter, ResumableStream,
+    some_or_pending,
 };
-use crate::upstream::client::CallChannel;
+use crate::upstream::client::{CallChannel, Outgoing};
 use crate::upstream::local::{Context, Error, TOOL_ERROR, guarded};
 use crate::upstream::{CallError, Client};
 use crate::wire::Revision;
@@ -47,6 +48,11 @@ impl CallContext {
         Client::new(self.channel.clone())
     }
 
+    /// Waits for the next message of the method to its client.
+    pub(crate) async fn next_outgoing(&self) -> Outgoing {
+        some_or_pending(self.channel.as_ref().map(|channel| channel.next_outgoing())).await
+    }
+
     /// Returns `true` if the call may continue as a task.
     pub(crate) fn can_become_task(&self) -> bool {
         self.mcp.tasks.is_some()
@@ -72,34 +78,30 @@ impl RequestContext<'_> {
         McpResponse::Message(self.result(0).finish(&self.mcp.gateway.settings()))
     }
 
-    pub(crate) fn notifier(&self) -> Result<Notifier, McpError> {
-        Notifier::new(self.request, &self.negotiated)
-    }
-
     /// Starts a call. `run` returns the future of the call.
     pub(crate) fn start<F: Future<Output = CallReply> + Send + 'static>(
         &self,
         notifier: Notifier,
+        channel: Option<Arc<CallChannel>>,
         target: CallTarget,
-        mode: AnswerMode,
         run: impl FnOnce(Arc<CallContext>) -> F,
-    ) -> McpResponse {
+    ) -> Result<McpResponse, McpError> {
         let Self { mcp, inbound, request, negotiated } = *self;
         let context = Arc::new(CallContext {
             mcp: Arc::clone(mcp),
             caller: inbound.caller.clone(),
             id: request.id.to_owned(),
             negotiated,
-            channel: notifier.channel().cloned(),
+            channel,
+            mode: AnswerMode::of(self, &target)?,
             target,
-            mode,
         });
         let key = || Key::Request(request.id.get().to_owned());
         let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
         let work = elicitation::run(Arc::clone(&context), run(Arc::clone(&context)));
         let call = RunningCall::new(context, notifier, cancellation, work);
         if negotiated.revision.is_modern() {
-            return McpResponse::Call(call);
+            return Ok(McpResponse::Call(call));
         }
         let stream = match (negotiated.session, &mcp.services.event_store) {
             // Clients of older revisions fail on events without data, so events are stored only for this revision.
@@ -108,38 +110,19 @@ impl RequestContext<'_> {
             }
             _ => None,
         };
-        McpResponse::Call(call.outlives_client(stream))
+        Ok(McpResponse::Call(call.outlives_client(stream)))
     }
 
-    /// Starts a method that does not ask its client questions.
+    /// Starts a function of the embedding program. `write` writes its result.
     pub(crate) fn run<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
-        &self,
-        method: &'static str,
-        run: impl FnOnce(Context) -> F + Send + 'static,
-        write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
-    ) -> Result<McpResponse, McpError> {
-        let mode = AnswerMode::Never("this method does not ask clients");
-        let mut notifier = self.notifier()?;
-        notifier.open(&self.negotiated);
-        Ok(self
-            .start(notifier, CallTarget::of(method), mode, |call| run_embedded(call, run, write)))
-    }
-
-    /// Starts a method that may ask its client questions.
-    pub(crate) fn run_interactive<T, F>(
         &self,
         target: CallTarget,
         run: impl FnOnce(Context) -> F + Send + 'static,
         write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
-    ) -> Result<McpResponse, McpError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Error>> + Send + 'static,
-    {
-        let mut notifier = self.notifier()?;
-        notifier.open(&self.negotiated);
-        let mode = AnswerMode::of(self, &target)?;
-        Ok(self.start(notifier, target, mode, |call| run_embedded(call, run, write)))
+    ) -> Result<McpResponse, McpError> {
+        let notifier = Notifier::new(self.request, self.negotiated.revision)?;
+        let channel = notifier.open(&self.negotiated);
+        self.start(notifier, Some(channel), target, |call| run_embedded(call, run, write))
     }
 }
 

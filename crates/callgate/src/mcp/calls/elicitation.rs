@@ -21,13 +21,14 @@ use super::running_call::CallReply;
 use crate::access::Caller;
 use crate::mcp::features::tasks::{self, StartedTask};
 use crate::mcp::parse::classify::RpcResult;
+use crate::mcp::parse::method::McpMethod;
 use crate::mcp::sessions::session::{random_id, seconds, user_of};
 use crate::mcp::{EncodedMessage, Mcp, McpError, McpRequest, ResultWriter, write_json};
 use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 use crate::upstream::local::ask::Answers;
 use crate::upstream::{BoxFuture, Capability};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::wire::{Revision, strict_json};
+use crate::wire::strict_json;
 
 /// First byte of a sealed state. Session ids begin with a different byte.
 const FORM: u8 = 2;
@@ -83,6 +84,10 @@ pub(crate) enum AnswerMode {
 
 impl AnswerMode {
     pub(crate) fn of(request: &RequestContext<'_>, target: &CallTarget) -> Result<Self, McpError> {
+        use McpMethod::{PromptsGet, ResourcesRead, ToolsCall};
+        if !matches!(request.request.method, ToolsCall | PromptsGet | ResourcesRead) {
+            return Ok(Self::Never("this method does not ask clients"));
+        }
         if request.negotiated.revision.is_modern() {
             return Ok(Self::Rerun(answers(request, target)?));
         }
@@ -354,7 +359,7 @@ fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMe
         let problem = "the server cannot ask the client: it has no key to sign the request state";
         return Err(McpError::new(200, INTERNAL_ERROR, problem));
     };
-    let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "input_required");
+    let mut result = ResultWriter::of_type(&call.id, "input_required");
     result.value("inputRequests", &client_requests(unanswered.iter().map(|it| (&it.key, it))));
     result.value("requestState", &state);
     Ok(result.finish(&call.mcp.gateway.settings()))

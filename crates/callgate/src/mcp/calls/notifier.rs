@@ -9,15 +9,13 @@ use serde_json::value::RawValue;
 
 use super::negotiated::Negotiated;
 use crate::mcp::parse::envelope::is_id;
-use crate::mcp::{EncodedMessage, Event, McpError, McpRequest, some_or_pending};
+use crate::mcp::{EncodedMessage, Event, McpError, McpRequest};
 use crate::upstream::client::{CallChannel, Outgoing};
 use crate::wire::{LogLevel, Revision};
 
 /// Encodes the notifications of a method for the client's revision.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    /// Channel to the client; `None` if the method cannot send messages.
-    channel: Option<Arc<CallChannel>>,
     token: Option<Box<RawValue>>,
     revision: Revision,
     /// Whether the method itself has reported progress.
@@ -27,29 +25,19 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    pub(crate) fn new(request: &McpRequest<'_>, negotiated: &Negotiated) -> Result<Self, McpError> {
+    pub(crate) fn new(request: &McpRequest<'_>, revision: Revision) -> Result<Self, McpError> {
         let token = request.meta.get("progressToken");
         if token.is_some_and(|token| !is_id(token.get())) {
             return Err(McpError::invalid_params("`progressToken` must be a string or an integer"));
         }
         let token = token.map(ToOwned::to_owned);
-        let revision = negotiated.revision;
-        Ok(Self { channel: None, token, revision, has_own_progress: false, progress: 0.0 })
+        Ok(Self { token, revision, has_own_progress: false, progress: 0.0 })
     }
 
     /// Opens the channel of a method that may send notifications or questions to its client.
-    pub(crate) fn open(&mut self, negotiated: &Negotiated) {
-        let has_progress = self.has_progress();
-        let channel = CallChannel::new(negotiated.capabilities, has_progress, negotiated.log_level);
-        self.channel = Some(Arc::new(channel));
-    }
-
-    pub(crate) fn channel(&self) -> Option<&Arc<CallChannel>> {
-        self.channel.as_ref()
-    }
-
-    pub(crate) async fn next_outgoing(&self) -> Outgoing {
-        some_or_pending(self.channel.as_ref().map(|channel| channel.next_outgoing())).await
+    pub(crate) fn open(&self, negotiated: &Negotiated) -> Arc<CallChannel> {
+        let Negotiated { capabilities, log_level, .. } = *negotiated;
+        Arc::new(CallChannel::new(capabilities, self.has_progress(), log_level))
     }
 
     /// Returns `true` if the client requested progress notifications.
@@ -63,10 +51,9 @@ impl Notifier {
     }
 
     /// Returns the messages that were not sent yet.
-    pub(crate) fn take_messages(&mut self) -> Vec<EncodedMessage> {
-        let Some(channel) = &self.channel else { return Vec::new() };
-        let outgoing = channel.take_outgoing();
-        let events = outgoing.into_iter().filter_map(|outgoing| self.event(outgoing));
+    pub(crate) fn take_messages(&mut self, channel: &CallChannel) -> Vec<EncodedMessage> {
+        let outgoing = channel.take_outgoing().into_iter();
+        let events = outgoing.filter_map(|outgoing| self.event(outgoing));
         events.flat_map(Event::into_messages).collect()
     }
 

@@ -65,7 +65,7 @@ struct Ticks {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        if let Some(channel) = self.notifier.channel().filter(|_| !self.has_ended) {
+        if let Some(channel) = self.context.channel.as_ref().filter(|_| !self.has_ended) {
             channel.disconnect();
         }
     }
@@ -166,7 +166,7 @@ impl RunningCall {
                 let event = tokio::select! {
                     biased;
                     reply = self.reply.as_mut() => return Ok(reply),
-                    outgoing = self.notifier.next_outgoing() => self.notifier.event(outgoing),
+                    outgoing = self.context.next_outgoing() => self.notifier.event(outgoing),
                 };
                 if let Some(event) = event {
                     return Err(event);
@@ -184,9 +184,12 @@ impl RunningCall {
     fn finish(&mut self, reply: Option<CallReply>) -> Option<CallReply> {
         self.has_ended = true;
         let mut reply = reply?;
-        let mut notifications = self.notifier.take_messages();
-        notifications.append(&mut reply.notifications);
-        Some(CallReply { notifications, ..reply })
+        if let Some(channel) = &self.context.channel {
+            let mut notifications = self.notifier.take_messages(channel);
+            notifications.append(&mut reply.notifications);
+            reply.notifications = notifications;
+        }
+        Some(reply)
     }
 
     /// Returns the next event. The last event is the reply, unless the call was cancelled.
@@ -205,7 +208,7 @@ impl RunningCall {
             let event = tokio::select! {
                 biased;
                 reply = self.reply.as_mut() => return self.finish(reply).map(Event::Reply),
-                outgoing = self.notifier.next_outgoing() => self.notifier.event(outgoing),
+                outgoing = self.context.next_outgoing() => self.notifier.event(outgoing),
                 _ = ticks.progress.tick(), if self.notifier.reports_time() => {
                     self.notifier.elapsed(started.elapsed()).map(Event::Message)
                 }

@@ -11,7 +11,9 @@ use super::pagination::ListItem as _;
 use super::prompts::string_map;
 use super::{prompts, resources};
 use crate::access::Caller;
-use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext, Resource, Services};
+use crate::mcp::{
+    CallTarget, McpError, McpRequest, McpResponse, RequestContext, Resource, Services,
+};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::{Context, Error};
 use crate::wire::strict_json;
@@ -130,7 +132,7 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
         }
         completion.complete(context, argument).await.map(Ok)
     };
-    context.run("completion/complete", run, |completions, call| {
+    context.run(CallTarget::of("completion/complete"), run, |completions, call| {
         let mut result = call.result(200);
         result.value("completion", &completions?);
         Ok(call.finish(result))

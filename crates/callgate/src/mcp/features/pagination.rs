@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::gateway::Settings;
-use crate::mcp::{EncodedMessage, McpError, McpResponse, RequestContext, ResultWriter};
+use crate::mcp::{CallTarget, EncodedMessage, McpError, McpResponse, RequestContext, ResultWriter};
 use crate::upstream::local::{Context, Error};
 use crate::wire::cursor::{decode_after, encode_after};
 
@@ -38,7 +38,7 @@ pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send
         let settings = context.mcp.gateway.settings();
         return Ok(McpResponse::Message(page.write(context.result(200), &settings, own)));
     };
-    context.run(method, all, move |mut items, call| {
+    context.run(CallTarget::of(method), all, move |mut items, call| {
         items.extend(own);
         Ok(page.write(call.result(200), &call.mcp.gateway.settings(), items))
     })

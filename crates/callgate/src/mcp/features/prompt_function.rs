@@ -1,11 +1,10 @@
 //! Prompts that `#[prompt]` generates from functions.
 
-#![expect(missing_docs, reason = "used only by generated code")]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::pagination::ListItem as _;
 use crate::access::{Caller, Mask, Requirement, Section};
 use crate::mcp::{GetPromptResult, Prompt, Prompts};
 use crate::upstream::BoxFuture;
@@ -24,8 +23,16 @@ pub struct PromptFunction {
 }
 
 impl PromptFunction {
+    /// Adds a required mask.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
+        self.requirement.add(Section::from(section), mask);
+        self
+    }
+
     pub(crate) fn name(&self) -> &str {
-        self.prompt.name()
+        self.prompt.key()
     }
 
     pub(crate) fn requirement(&self) -> &Requirement {
@@ -39,61 +46,21 @@ impl fmt::Debug for PromptFunction {
     }
 }
 
-/// Builds a [`PromptFunction`].
-#[derive(Debug)]
-pub struct PromptDefinition {
-    prompt: Prompt,
-    requirement: Requirement,
-}
-
-impl PromptDefinition {
-    pub fn new(name: &str) -> Self {
-        Self { prompt: Prompt::named(name), requirement: Requirement::default() }
-    }
-
-    fn with(self, change: impl FnOnce(Prompt) -> Prompt) -> Self {
-        Self { prompt: change(self.prompt), ..self }
-    }
-
-    #[must_use]
-    pub fn title(self, title: &str) -> Self {
-        self.with(|prompt| prompt.title(title))
-    }
-
-    #[must_use]
-    pub fn description(self, description: &str) -> Self {
-        self.with(|prompt| prompt.description(description))
-    }
-
-    #[must_use]
-    pub fn required(self, name: &str, description: &str) -> Self {
-        self.with(|prompt| prompt.required(name, description))
-    }
-
-    #[must_use]
-    pub fn optional(self, name: &str, description: &str) -> Self {
-        self.with(|prompt| prompt.optional(name, description))
-    }
-
-    #[must_use]
-    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
-        self.requirement.add(Section::from(section), mask);
-        self
-    }
-
-    /// Sets the function.
+impl Prompt {
+    /// Adds the function.
+    #[doc(hidden)]
     pub fn run<R, F, Fut>(self, function: F) -> PromptFunction
     where
         R: Into<GetPromptResult>,
         F: Fn(Context, StringArgs) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
-        let Self { prompt, requirement } = self;
         let run = move |context, arguments| -> BoxFuture<'static, _> {
             let result = function(context, arguments);
             Box::pin(async move { Ok(result.await?.into()) })
         };
-        PromptFunction { prompt, requirement, run: Arc::new(run) }
+        let requirement = Requirement::default();
+        PromptFunction { prompt: self, requirement, run: Arc::new(run) }
     }
 }
 
@@ -117,7 +84,7 @@ impl Prompts for LocalPrompts {
         Box::pin(async move {
             // Prompts are only called if they are in the caller's list. Access is checked again here.
             let is_match = |one: &&PromptFunction| {
-                one.prompt.name() == name && one.requirement.allows(&context.caller.grants)
+                one.name() == name && one.requirement.allows(&context.caller.grants)
             };
             let Some(function) = self.0.iter().find(is_match) else { return Ok(None) };
             (function.run)(context, StringArgs(arguments)).await.map(Some)

@@ -57,13 +57,10 @@ impl Prompt {
         Self::named(name).description(description)
     }
 
-    pub(crate) fn named(name: impl Into<String>) -> Self {
+    /// Creates a prompt without a description and arguments.
+    #[doc(hidden)]
+    pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), title: None, description: None, arguments: Vec::new() }
-    }
-
-    #[cfg(feature = "macros")]
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Sets the description.
@@ -179,7 +176,7 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
         let result = prompts.get(context, name.clone(), given).await?;
         Ok(result.ok_or_else(|| not_found(&name)))
     };
-    context.run_interactive(target, run, |prompt, call| Ok(write(prompt?, call)))
+    context.run(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
 /// Reads an object whose values are strings, with few members and without duplicate keys.

@@ -1,11 +1,10 @@
 //! Resources that `#[resource]` generates from functions.
 
-#![expect(missing_docs, reason = "used only by generated code")]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::pagination::ListItem as _;
 use crate::access::{Caller, Mask, Requirement, Section};
 use crate::mcp::{Resource, Resources};
 use crate::upstream::local::string_args::StringArgs;
@@ -90,13 +89,26 @@ impl<T: IntoContents> IntoContents for Option<T> {
 /// A resource or resource template with its function.
 #[derive(Clone)]
 pub struct ResourceFunction {
-    definition: ResourceDefinition,
+    resource: Resource,
+    requirement: Requirement,
     run: Arc<Run>,
 }
 
 impl ResourceFunction {
-    pub(crate) fn uri(&self) -> &'static str {
-        self.definition.uri
+    /// Adds a required mask.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
+        self.requirement.add(Section::from(section), mask);
+        self
+    }
+
+    fn uri(&self) -> &str {
+        self.resource.key()
+    }
+
+    fn is_template(&self) -> bool {
+        self.uri().contains('{')
     }
 
     /// Returns the URI template without the names of its variables. No two resources may have the same form,
@@ -110,49 +122,19 @@ impl ResourceFunction {
     }
 
     pub(crate) fn requirement(&self) -> &Requirement {
-        &self.definition.requirement
+        &self.requirement
     }
 }
 
 impl fmt::Debug for ResourceFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ResourceFunction").field(&self.definition).finish()
+        f.debug_tuple("ResourceFunction").field(&self.resource).finish()
     }
 }
 
-/// Builds a [`ResourceFunction`].
-#[derive(Debug, Clone)]
-pub struct ResourceDefinition {
-    uri: &'static str,
-    name: &'static str,
-    description: Option<&'static str>,
-    mime_type: Option<&'static str>,
-    requirement: Requirement,
-}
-
-impl ResourceDefinition {
-    pub fn new(uri: &'static str, name: &'static str) -> Self {
-        let requirement = Requirement::default();
-        Self { uri, name, description: None, mime_type: None, requirement }
-    }
-
-    #[must_use]
-    pub fn description(self, description: &'static str) -> Self {
-        Self { description: Some(description), ..self }
-    }
-
-    #[must_use]
-    pub fn mime_type(self, mime_type: &'static str) -> Self {
-        Self { mime_type: Some(mime_type), ..self }
-    }
-
-    #[must_use]
-    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
-        self.requirement.add(Section::from(section), mask);
-        self
-    }
-
-    /// Sets the function.
+impl Resource {
+    /// Adds the function.
+    #[doc(hidden)]
     pub fn run<R, F, Fut>(self, function: F) -> ResourceFunction
     where
         R: IntoContents,
@@ -163,17 +145,8 @@ impl ResourceDefinition {
             let contents = function(context, parts);
             Box::pin(async move { Ok(contents.await?.into_contents(&address)) })
         };
-        ResourceFunction { definition: self, run: Arc::new(run) }
-    }
-
-    fn is_template(&self) -> bool {
-        self.uri.contains('{')
-    }
-
-    fn listed(&self) -> Resource {
-        let resource = Resource::new(self.uri, self.name);
-        let resource = self.description.into_iter().fold(resource, Resource::description);
-        self.mime_type.into_iter().fold(resource, Resource::mime_type)
+        let requirement = Requirement::default();
+        ResourceFunction { resource: self, requirement, run: Arc::new(run) }
     }
 }
 
@@ -188,10 +161,8 @@ impl LocalResources {
     /// Finds the function for a URI and the values of its variables. A fixed URI takes precedence over a template.
     fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
         let of = |is_template: bool| {
-            let mut functions = self
-                .functions
-                .iter()
-                .filter(|function| function.definition.is_template() == is_template);
+            let mut functions =
+                self.functions.iter().filter(|function| function.is_template() == is_template);
             functions.find_map(|function| Some((function, parts(function.uri(), uri)?)))
         };
         of(false).or_else(|| of(true))
@@ -202,11 +173,10 @@ impl LocalResources {
         caller: &Caller,
         is_template: bool,
     ) -> BoxFuture<'_, Result<Vec<Resource>, Error>> {
-        let all = self.functions.iter().map(|function| &function.definition);
-        let allowed = all.filter(|one| {
+        let allowed = self.functions.iter().filter(|one| {
             one.is_template() == is_template && one.requirement.allows(&caller.grants)
         });
-        let listed = allowed.map(ResourceDefinition::listed).collect();
+        let listed = allowed.map(|one| one.resource.clone()).collect();
         Box::pin(async { Ok(listed) })
     }
 }
@@ -226,18 +196,20 @@ impl Resources for LocalResources {
         uri: String,
     ) -> BoxFuture<'static, Result<Contents, Error>> {
         Box::pin(async move {
-            let found = self.find(&uri).filter(|(function, _)| {
-                function.definition.requirement.allows(&context.caller.grants)
-            });
-            let Some((function, parts)) = found else { return Ok(None) };
-            let mime_type = function.definition.mime_type.map(ToOwned::to_owned);
+            let found = self.find(&uri);
+            let is_allowed =
+                |one: &ResourceFunction| one.requirement.allows(&context.caller.grants);
+            let Some((function, parts)) = found.filter(|(one, _)| is_allowed(one)) else {
+                return Ok(None);
+            };
+            let mime_type = function.resource.about.mime_type.clone();
             (function.run)(context, StringArgs(parts), Address { uri, mime_type }).await
         })
     }
 
     fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let found = self.find(uri);
-        found.is_some_and(|(function, _)| function.definition.requirement.allows(&caller.grants))
+        found.is_some_and(|(function, _)| function.requirement.allows(&caller.grants))
     }
 
     fn can_subscribe(&self) -> bool {

@@ -59,17 +59,17 @@ pub trait Resources: Send + Sync + fmt::Debug {
 pub struct Resource {
     uri: String,
     #[serde(flatten)]
-    about: About,
+    pub(super) about: About,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct About {
+pub(super) struct About {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<String>,
+    pub(super) mime_type: Option<String>,
 }
 
 impl Resource {
@@ -155,7 +155,7 @@ pub(crate) fn read(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     };
     let target = CallTarget { method: "resources/read", name: uri.clone(), arguments: None };
     let run = move |context| resources.read(context, uri);
-    context.run_interactive(target, run, move |contents, call| {
+    context.run(target, run, move |contents, call| {
         let contents = contents.ok_or_else(|| not_found(&call.target.name, revision))?;
         let mut result = call.result(200);
         result.value("contents", &contents);

@@ -14,11 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 use crate::access::{Share, Shares};
 use crate::mcp::calls::elicitation::client_requests;
-use crate::mcp::streams::event::EventBus;
+use crate::mcp::streams::event::MAX_WAITING;
 use crate::upstream::BoxFuture;
 use crate::upstream::client::{Capabilities, PendingQuestion};
 use crate::upstream::local::Error;
@@ -159,7 +159,8 @@ fn format_time(milliseconds: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
-    events: EventBus,
+    /// Notifies open streams. Separate from other changes, because tasks change often.
+    changes: broadcast::Sender<Arc<Task>>,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
     shares: Arc<Shares>,
 }
@@ -208,8 +209,15 @@ impl TaskState {
 }
 
 impl Tasks {
-    pub(crate) fn new(store: Arc<dyn TaskStore>, events: EventBus) -> Self {
-        Self { store, events, running: Mutex::default(), shares: Shares::new(running::MAX_RUNNING) }
+    pub(crate) fn new(store: Arc<dyn TaskStore>) -> Self {
+        let changes = broadcast::Sender::new(MAX_WAITING);
+        let shares = Shares::new(running::MAX_RUNNING);
+        Self { store, changes, running: Mutex::default(), shares }
+    }
+
+    /// Returns a receiver of changed tasks.
+    pub(crate) fn changes(&self) -> broadcast::Receiver<Arc<Task>> {
+        self.changes.subscribe()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<RunningTask>>> {
@@ -230,7 +238,9 @@ impl Tasks {
     async fn save(&self, state: &mut TaskState) -> Result<(), Error> {
         state.task.updated_at = now();
         self.store.put(state.task.clone()).await?;
-        self.events.task_changed(&state.task);
+        if self.changes.receiver_count() > 0 {
+            let _ = self.changes.send(Arc::new(state.task.clone()));
+        }
         Ok(())
     }
 

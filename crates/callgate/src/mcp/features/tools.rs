@@ -10,12 +10,12 @@ use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{BlockingChecks, CallResult, FoundTool, ToolRef};
 use crate::mcp::calls::negotiated::META_LOG_LEVEL;
-use crate::mcp::calls::notifier;
+use crate::mcp::calls::notifier::{self, Notifier};
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
 use crate::mcp::{
-    AnswerMode, CallContext, CallReply, CallTarget, EncodedMessage, Mcp, McpError, McpResponse,
-    Negotiated, RequestContext, ResultWriter, write_json,
+    CallContext, CallReply, CallTarget, EncodedMessage, Mcp, McpError, McpResponse, Negotiated,
+    RequestContext, ResultWriter, write_json,
 };
 use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::local::TOOL_ERROR;
@@ -62,7 +62,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
 pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, ref negotiated } = *context;
     mcp.unread_pages.called(negotiated.scope, inbound.caller);
-    let mut notifier = context.notifier()?;
+    let notifier = Notifier::new(request, negotiated.revision)?;
     let name = request.params.required_text("name")?;
     let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
@@ -83,15 +83,12 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
         let call = ToolCall { mcp, caller, id, negotiated, tool: &tool, name: &name, arguments };
         return Ok(McpResponse::Message(call.reply(&client).await.message));
     }
-    if tool.uses_client() {
-        notifier.open(negotiated);
-    }
+    let channel = tool.uses_client().then(|| notifier.open(negotiated));
     let arguments = arguments.map(ToOwned::to_owned);
     let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
-    let mode = AnswerMode::of(context, &target)?;
-    Ok(context.start(notifier, target, mode, |call| async move {
+    context.start(notifier, channel, target, |call| async move {
         ToolCall::of(&call, &tool).reply(&call.client()).await
-    }))
+    })
 }
 
 /// Returns `true` if a call needs no [`RunningCall`](crate::mcp::RunningCall), because it sends no notifications and

@@ -124,11 +124,13 @@ pub(crate) fn classify<'a>(
     match kind {
         InboundKind::Message | InboundKind::RawRequest => {}
         InboundKind::OpenStream | InboundKind::EndSession if is_modern_header(headers) => {
-            return Err(McpError::method_not_allowed());
+            return Err(McpError::new(405, INVALID_REQUEST, "this revision allows only POST"));
         }
         // Clients of the old HTTP+SSE transport would wait for an event that this server never sends.
         InboundKind::OpenStream if headers.is_some_and(is_bare) => {
-            return Err(McpError::no_session_stream());
+            let message = "GET opens the event stream of a session: POST `initialize` first, and \
+                           send `Mcp-Session-Id`; this server has no HTTP+SSE transport";
+            return Err(McpError::new(405, INVALID_REQUEST, message));
         }
         InboundKind::OpenStream => return Ok(Route::OpenStream { claimed: claimed(headers)? }),
         InboundKind::EndSession => return Ok(Route::EndSession),

@@ -59,17 +59,6 @@ impl McpError {
         Self::new(200, INVALID_REQUEST, BATCH_FULL)
     }
 
-    pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, INVALID_REQUEST, "this revision allows only POST")
-    }
-
-    /// Returns the error for a `GET` that has neither a session nor a revision.
-    pub(crate) fn no_session_stream() -> Self {
-        let message = "GET opens the event stream of a session: POST `initialize` first, and send \
-                       `Mcp-Session-Id`; this server has no HTTP+SSE transport";
-        Self::new(405, INVALID_REQUEST, message)
-    }
-
     pub(crate) fn missing_capability(capability: Capability) -> Self {
         let message = format!("the client must declare the capability: {capability}");
         let data = json!({"requiredCapabilities": capability.declaration()});

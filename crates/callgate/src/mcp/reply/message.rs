@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::gateway::Settings;
 use crate::upstream::BudgetReservation;
 use crate::wire::Revision;
-use crate::wire::jsonrpc::RpcError;
+use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// An encoded JSON-RPC message to a client.
 #[derive(Debug, Clone)]
@@ -72,9 +72,7 @@ impl EncodedMessage {
         match serde_json::from_slice(&bytes) {
             Ok(Reply { error: Some(error), .. }) => Err(error),
             Ok(Reply { result, .. }) => Ok(result.unwrap_or_default()),
-            Err(error) => {
-                Err(RpcError::new(crate::wire::jsonrpc::INTERNAL_ERROR, error.to_string()))
-            }
+            Err(error) => Err(RpcError::new(INTERNAL_ERROR, error.to_string())),
         }
     }
 
@@ -145,9 +143,9 @@ impl ResultWriter {
         writer
     }
 
-    /// Begins a result whose type is not `complete`.
-    pub(crate) fn of_type(id: &RawValue, revision: Revision, result_type: &str) -> Self {
-        let mut writer = Self::begin(id, revision, 200);
+    /// Begins a modern result whose type is not `complete`.
+    pub(crate) fn of_type(id: &RawValue, result_type: &str) -> Self {
+        let mut writer = Self::begin(id, Revision::NEWEST, 200);
         writer.value("resultType", &result_type);
         writer
     }

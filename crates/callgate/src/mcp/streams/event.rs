@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
-
 use crate::access::Caller;
-use crate::mcp::{CallReply, EncodedMessage, Task};
+use crate::mcp::{CallReply, EncodedMessage};
 use crate::upstream::BoxFuture;
 
 /// Interval between keep-alive events, and between checks of the caller's credential.
@@ -14,7 +12,7 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Maximum number of changes that are queued for a slow stream. If the stream misses some, all of its lists are
 /// reported as changed.
-const MAX_WAITING: usize = 256;
+pub(crate) const MAX_WAITING: usize = 256;
 
 /// One event of a stream.
 #[derive(Debug)]
@@ -80,27 +78,4 @@ pub(crate) enum Change {
     Resources,
     /// The contents of the resource with this URI changed.
     Resource(Arc<str>),
-}
-
-/// Publishes changes to open streams. Tasks have a separate channel, because they change often.
-#[derive(Debug, Clone)]
-pub(crate) struct EventBus {
-    pub(crate) changes: broadcast::Sender<Change>,
-    pub(crate) tasks: broadcast::Sender<Arc<Task>>,
-}
-
-impl Default for EventBus {
-    fn default() -> Self {
-        let (changes, tasks) =
-            (broadcast::Sender::new(MAX_WAITING), broadcast::Sender::new(MAX_WAITING));
-        Self { changes, tasks }
-    }
-}
-
-impl EventBus {
-    pub(crate) fn task_changed(&self, task: &Task) {
-        if self.tasks.receiver_count() > 0 {
-            let _ = self.tasks.send(Arc::new(task.clone()));
-        }
-    }
 }

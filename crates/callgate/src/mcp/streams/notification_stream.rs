@@ -16,6 +16,7 @@ use super::event::{Change, Event, Identify, KEEP_ALIVE};
 use super::guard::{StreamEnd, StreamGuard};
 use crate::access::Caller;
 use crate::mcp::calls::running_call::every;
+use crate::mcp::features::tasks::Tasks;
 use crate::mcp::sessions::session::user_of;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::{
@@ -167,6 +168,7 @@ impl NotificationStream {
         // Subscribes to changes before it reads the tools, so that no change is missed.
         let tools = mcp.gateway.changes();
         let content = mcp.gateway.tools_hash(caller);
+        let tasks = mcp.tasks.as_ref().filter(|_| !filter.task_ids.is_empty());
         Self {
             mcp: Arc::clone(mcp),
             guard: StreamGuard::new(mcp, caller, identify, None),
@@ -177,8 +179,8 @@ impl NotificationStream {
             waiting: VecDeque::new(),
             content,
             tools,
-            changes: mcp.events.changes.subscribe(),
-            tasks: (!filter.task_ids.is_empty()).then(|| mcp.events.tasks.subscribe()),
+            changes: mcp.changes.subscribe(),
+            tasks: tasks.map(Tasks::changes),
             keep_alive: every(KEEP_ALIVE, Instant::now()),
             has_ended: false,
             filter,

@@ -6,7 +6,7 @@ use super::{RunningTask, Task, TaskStatus, Tasks};
 use crate::mcp::calls::elicitation;
 use crate::mcp::parse::method::McpMethod;
 use crate::mcp::sessions::session::user_of;
-use crate::mcp::{Mcp, McpError, McpResponse, RequestContext};
+use crate::mcp::{CallTarget, Mcp, McpError, McpResponse, RequestContext};
 use crate::upstream::Capability;
 use crate::upstream::local::Error;
 use crate::upstream::local::ask::Answers;
@@ -29,7 +29,7 @@ pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpErr
     };
     let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
     let run = move |_| async move { action.run(&mcp, &id, user).await };
-    context.run(method, run, |task, call| {
+    context.run(CallTarget::of(method), run, |task, call| {
         let mut result = call.result(300);
         if let Some(task) = task? {
             result.members(&task.detailed());

@@ -11,7 +11,6 @@ use crate::mcp::sessions::session::{random_id, user_of};
 use crate::mcp::{CallContext, CallReply, Mcp, McpError, ResultWriter};
 use crate::upstream::BoxFuture;
 use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
-use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// Maximum run time of a task.
@@ -60,7 +59,7 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
         message: None,
         status: TaskStatus::Working,
     };
-    let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "task");
+    let mut result = ResultWriter::of_type(&call.id, "task");
     result.members(&task.summary());
     let reply = result.finish(&call.mcp.gateway.settings()).into();
     let state = tokio::sync::Mutex::new(TaskState { task: task.clone(), open: BTreeMap::new() });
