@@ -40,7 +40,7 @@ pub(crate) use method_set::{MethodSet, MethodSets};
 pub(crate) use rate_limiter::RateLimiter;
 pub use rate_limiter::{LimitScope, RateLimited};
 pub use requirement::{Decision, Requirement, SectionCheck, SectionRequirement};
-pub(crate) use running_calls::{RunningCall, RunningCalls};
+pub(crate) use running_calls::{RunningCallGuard, RunningCalls};
 #[cfg(feature = "http")]
 pub(crate) use shares::NoShare;
 pub(crate) use shares::{Principal, Share, Shares};

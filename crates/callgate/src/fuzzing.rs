@@ -153,7 +153,7 @@ pub fn sse(input: &[u8]) {
 pub fn rest(text: &str) {
     use crate::transport::http::parsers::{invoke_request, query_parameter};
     let plain: Result<serde_json::Value, _> = serde_json::from_str(text);
-    if let (Some((name, arguments)), Ok(plain)) = (invoke_request(text), &plain) {
+    if let (Ok((name, arguments)), Ok(plain)) = (invoke_request(text), &plain) {
         assert_eq!(plain.get("name").and_then(|name| name.as_str()), Some(&*name), "{text}");
         let arguments: Result<serde_json::Value, _> = serde_json::from_str(arguments.get());
         assert_eq!(plain.get("arguments"), arguments.ok().as_ref(), "{text}");

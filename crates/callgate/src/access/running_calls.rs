@@ -24,7 +24,7 @@ type Key = (Option<Principal>, u64);
 
 /// A running call. It is counted until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct RunningCall {
+pub(crate) struct RunningCallGuard {
     counts: Arc<Mutex<Counts>>,
     keys: Vec<Key>,
 }
@@ -57,7 +57,7 @@ impl RunningCalls {
         principal: Principal,
         method: &str,
         servers: u32,
-    ) -> Result<RunningCall, TooManyCalls> {
+    ) -> Result<RunningCallGuard, TooManyCalls> {
         let mut counts = lock(&self.counts);
         let mut keys = Vec::new();
         for limit in limits.of(method) {
@@ -83,11 +83,11 @@ impl RunningCalls {
             *counts.entry(*key).or_default() += 1;
         }
         drop(counts);
-        Ok(RunningCall { counts: Arc::clone(&self.counts), keys })
+        Ok(RunningCallGuard { counts: Arc::clone(&self.counts), keys })
     }
 }
 
-impl Drop for RunningCall {
+impl Drop for RunningCallGuard {
     fn drop(&mut self) {
         if self.keys.is_empty() {
             return;
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_limit_of_all_leaves_a_part_to_others() {
         let (calls, limits) = (RunningCalls::default(), limits("* 8 concurrent"));
-        let all_of = |principal| -> Vec<RunningCall> {
+        let all_of = |principal| -> Vec<RunningCallGuard> {
             std::iter::from_fn(|| calls.begin(&limits, principal, "a", 1).ok()).collect()
         };
         let (alice, bob) = (all_of(ALICE), all_of(BOB));

@@ -3,14 +3,14 @@
 use serde_json::value::RawValue;
 
 use super::{FoundTool, Gateway};
-use crate::access::{CallBounds, Caller, RateLimited, RateLimits, RunningCall};
+use crate::access::{CallBounds, Caller, RateLimited, RateLimits, RunningCallGuard};
 use crate::upstream::CallError;
 
 /// A call within the limits of its tool. It counts as running until this value is dropped.
 #[derive(Debug, Default)]
 pub(super) struct AdmittedCall {
     pub(super) bounds: CallBounds,
-    _running: Option<RunningCall>,
+    _running: Option<RunningCallGuard>,
 }
 
 impl Gateway {

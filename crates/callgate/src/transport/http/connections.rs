@@ -61,7 +61,7 @@ struct Entry {
     activity: Arc<Activity>,
     /// The task that serves the connection, once the task is spawned.
     task: Option<AbortHandle>,
-    /// Since when the connection waited at the last call of [`Open::close_waiting`].
+    /// Since when the connection waited at the last call of [`Connections::close_waiting`].
     seen_waiting: Option<Duration>,
     /// Number of further calls that found the same.
     times_seen: u32,
@@ -93,7 +93,7 @@ pub(super) struct Connection {
     connections: Arc<Connections>,
     peer: Peer,
     id: u64,
-    activity: Arc<Activity>,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Connections {
@@ -144,7 +144,24 @@ impl Connections {
     /// Closes the connections that have waited for the same request at more than `max` calls in a row. Calls, not time,
     /// are counted: if the server itself was held up, their requests may have arrived.
     pub(super) fn close_waiting(&self, max: u32) {
-        self.lock().close_waiting(max);
+        let mut open = self.lock();
+        let mut over = Vec::new();
+        for (peer, connections) in &mut open.peers {
+            for (id, entry) in connections {
+                let since = entry.activity.waiting_since().filter(|_| !entry.activity.is_sending());
+                if since.is_some() && since == entry.seen_waiting {
+                    entry.times_seen += 1;
+                } else {
+                    (entry.seen_waiting, entry.times_seen) = (since, 0);
+                }
+                if entry.times_seen >= max {
+                    over.push((*peer, *id));
+                }
+            }
+        }
+        for (peer, id) in over {
+            open.close(peer, id);
+        }
     }
 
     fn now(&self) -> Duration {
@@ -185,31 +202,13 @@ impl Open {
         let longest =
             candidates.max_by_key(|(is_idle, rank, waited, ..)| (*is_idle, *rank, *waited));
         let Some((.., peer, id)) = longest else { return false };
-        if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
-            task.abort();
-        }
+        self.close(peer, id);
         true
     }
 
-    fn close_waiting(&mut self, max: u32) {
-        let mut over = Vec::new();
-        for (peer, connections) in &mut self.peers {
-            for (id, entry) in connections {
-                let since = entry.activity.waiting_since().filter(|_| !entry.activity.is_sending());
-                if since.is_some() && since == entry.seen_waiting {
-                    entry.times_seen += 1;
-                } else {
-                    (entry.seen_waiting, entry.times_seen) = (since, 0);
-                }
-                if entry.times_seen >= max {
-                    over.push((*peer, *id));
-                }
-            }
-        }
-        for (peer, id) in over {
-            if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
-                task.abort();
-            }
+    fn close(&mut self, peer: Peer, id: u64) {
+        if let Some(task) = self.remove(peer, id).and_then(|entry| entry.task) {
+            task.abort();
         }
     }
 
@@ -229,12 +228,6 @@ impl Open {
         }
         self.count -= 1;
         Some(entry)
-    }
-}
-
-impl Connection {
-    pub(super) fn activity(&self) -> &Arc<Activity> {
-        &self.activity
     }
 }
 

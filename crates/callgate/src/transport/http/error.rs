@@ -27,7 +27,7 @@ const CHALLENGE: &str = "Bearer realm=\"callgate\"";
 
 /// An error of an endpoint.
 #[derive(Debug, Error)]
-pub(super) enum HttpError {
+pub(crate) enum HttpError {
     #[error("the host `{0}` is not known; add it to `allowed_hosts`")]
     Host(String),
     #[error("the request has no `Host` header")]
@@ -62,8 +62,6 @@ pub(super) enum HttpError {
     InvalidCursor(#[from] CursorError),
     #[error("{}", call_message(.0))]
     Call(#[from] CallError),
-    #[error(transparent)]
-    RateLimited(#[from] RateLimited),
     #[error("{}", .0.error)]
     Mcp(McpError),
 }
@@ -76,6 +74,12 @@ impl From<McpError> for HttpError {
 
 impl From<NotFound> for HttpError {
     fn from(error: NotFound) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+impl From<RateLimited> for HttpError {
+    fn from(error: RateLimited) -> Self {
         Self::Call(error.into())
     }
 }
@@ -107,7 +111,6 @@ impl HttpError {
                 let (status, code, _) = status_and_codes(error);
                 (status, code)
             }
-            Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::Mcp(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
         }
     }
@@ -120,7 +123,9 @@ impl HttpError {
         let is_mcp = endpoint == Endpoint::Mcp;
         match &self {
             Self::Mcp(error) => mcp::error_response(error),
-            Self::RateLimited(limited) if is_mcp => mcp::error_response(&(*limited).into()),
+            Self::Call(CallError::RateLimited(limited)) if is_mcp => {
+                mcp::error_response(&(*limited).into())
+            }
             Self::Unavailable(why) if is_mcp => {
                 mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
@@ -138,8 +143,8 @@ impl HttpError {
                 add_retry_after(&mut response, None);
                 response
             }
-            Self::RateLimited(limited) if endpoint.is_json_rpc() => {
-                rpc_failed(None, &(*limited).into())
+            Self::Call(error @ CallError::RateLimited(_)) if endpoint.is_json_rpc() => {
+                rpc_failed(None, error)
             }
             _ => self.rest_response(),
         }
@@ -180,11 +185,7 @@ impl HttpError {
             _ => None,
         };
         let error_id = failure.map(|failure| &*failure.error_id);
-        let retry_after = match self {
-            Self::RateLimited(limited) => Some(limited.retry_after),
-            Self::Call(error) => error.retry_after(),
-            _ => None,
-        };
+        let retry_after = call.and_then(CallError::retry_after);
         let error = ErrorBody { code, message: self.to_string(), data, error_id, retry_after };
         let mut response = json(status, &Body { error });
         add_retry_after(&mut response, retry_after);

@@ -3,18 +3,12 @@
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use http_body::Body as _;
 use serde::Serialize;
 
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => bytes_as_json(status, bytes),
-        Err(error) => {
-            tracing::error!(%error, "failed to encode a response");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
+    bytes_as_json(status, serde_json::to_vec(body).unwrap_or_default())
 }
 
 /// Returns a response whose body is already JSON.

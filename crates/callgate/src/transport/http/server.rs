@@ -170,7 +170,7 @@ impl Server {
         let watcher = self.graceful.watcher();
         self.connections.add(peer, |connection| {
             let serving = async move {
-                let activity = Arc::clone(connection.activity());
+                let activity = Arc::clone(&connection.activity);
                 let stream = with_write_timeout(TcpStream::from_std(stream)?);
                 let stream = TrackedStream::new(stream, Arc::clone(&activity));
                 let each = service_fn(move |request| {

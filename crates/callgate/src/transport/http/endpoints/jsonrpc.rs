@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
-use crate::gateway::{CallRequest, CallResult, Gateway};
+use crate::gateway::{CallRequest, CallResult};
 use crate::transport::http::body::{self, Slices};
 use crate::transport::http::{AppState, error, response};
 use crate::upstream::CallError;
@@ -48,6 +48,8 @@ fn no_content() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
+type Outcome = Result<CallResult<Box<RawValue>>, CallError>;
+
 /// Handles the requests of one caller.
 #[derive(Clone, Copy)]
 struct Dispatcher<'a> {
@@ -71,7 +73,7 @@ impl Dispatcher<'_> {
                 | CallError::RateLimited(_)
                 | CallError::Busy(_)),
             ) => error::rpc_failed(Some(id), &error),
-            outcome => json_response(rpc_reply(&self.state.gateway, self.caller, id, outcome)),
+            outcome => json_response(self.encode(id, outcome)),
         })
     }
 
@@ -100,7 +102,7 @@ impl Dispatcher<'_> {
         match Request::parse(message.get()) {
             Ok(request) if admitted.is_err() => {
                 let refused = Err(admitted.err()?.into());
-                request.id.map(|id| rpc_reply(&self.state.gateway, self.caller, id, refused))
+                request.id.map(|id| self.encode(id, refused))
             }
             Ok(request) if request.method == DISCOVER => {
                 let problem = "`rpc.discover` cannot be in a batch, since its reply can be large; \
@@ -110,15 +112,34 @@ impl Dispatcher<'_> {
             }
             Ok(request) => {
                 let outcome = self.call(&request).await;
-                request.id.map(|id| rpc_reply(&self.state.gateway, self.caller, id, outcome))
+                request.id.map(|id| self.encode(id, outcome))
             }
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
     }
 
-    async fn call(self, request: &Request<'_>) -> Result<CallResult<Box<RawValue>>, CallError> {
+    async fn call(self, request: &Request<'_>) -> Outcome {
         let call = CallRequest { id: &request.method, arguments: request.params, read_only: false };
         self.state.gateway.call(self.caller, call).await
+    }
+
+    /// Encodes a response. Its bytes count against the memory budget until it is sent.
+    fn encode(self, id: &RawValue, outcome: Outcome) -> Bytes {
+        let write = |error: &CallError| jsonrpc::reply(Some(id), Err(&error::rpc_error(error).1));
+        match outcome {
+            Ok(CallResult { value, reservation }) => {
+                reservation.keep(jsonrpc::reply(Some(id), Ok(&value)).into())
+            }
+            // These errors contain text of the service, which can be large.
+            Err(error @ (CallError::Rpc(_) | CallError::Protocol(_))) => {
+                let reply = write(&error);
+                match self.state.gateway.reserve(self.caller, reply.len()) {
+                    Ok(reservation) => reservation.keep(reply.into()),
+                    Err(over) => write(&over.into()).into(),
+                }
+            }
+            Err(error) => write(&error).into(),
+        }
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {
@@ -166,30 +187,6 @@ impl Dispatcher<'_> {
                 Err(error::rpc_error(&error).1)
             }
         }
-    }
-}
-
-/// Encodes a response. Its bytes count against the memory budget until it is sent.
-fn rpc_reply(
-    gateway: &Gateway,
-    caller: &Caller,
-    id: &RawValue,
-    outcome: Result<CallResult<Box<RawValue>>, CallError>,
-) -> Bytes {
-    let write = |error: &CallError| jsonrpc::reply(Some(id), Err(&error::rpc_error(error).1));
-    match outcome {
-        Ok(CallResult { value, reservation }) => {
-            reservation.keep(jsonrpc::reply(Some(id), Ok(&value)).into())
-        }
-        // These errors contain text of the service, which can be large.
-        Err(error @ (CallError::Rpc(_) | CallError::Protocol(_))) => {
-            let reply = write(&error);
-            match gateway.reserve(caller, reply.len()) {
-                Ok(reservation) => reservation.keep(reply.into()),
-                Err(over) => write(&over.into()).into(),
-            }
-        }
-        Err(error) => write(&error).into(),
     }
 }
 

@@ -172,14 +172,7 @@ async fn batch(
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
     let share = state.legacy_calls.try_take(caller.principal(), calls);
     let share = Arc::new(share.map_err(|reason| too_many("calls running", reason))?);
-    let spawn = |run: BoxFuture<'static, ()>| {
-        let share = Arc::clone(&share);
-        tokio::spawn(async move {
-            run.await;
-            drop(share);
-        });
-    };
-    Ok(match answer_batch(parts, spawn).await {
+    Ok(match answer_batch(parts, |run| spawn(run, Arc::clone(&share))).await {
         Some(message) => accepted.message(message),
         None => accepted.no_message(),
     })
@@ -191,11 +184,7 @@ async fn batch(
 /// and releases the share when it ends.
 async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Some(share) = share {
-        let run = call.detach();
-        tokio::spawn(async move {
-            run.await;
-            drop(share);
-        });
+        spawn(call.detach(), share);
     }
     if !accepted.stream {
         return accepted.call_reply(call.reply().await);
@@ -210,6 +199,14 @@ async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share
     let reader = stream.read();
     tokio::spawn(stream.run(call));
     sse::of_stored(reader)
+}
+
+/// Runs a call in a separate task. Keeps `share` until the call ends.
+fn spawn(run: BoxFuture<'static, ()>, share: impl Send + 'static) {
+    tokio::spawn(async move {
+        run.await;
+        drop(share);
+    });
 }
 
 /// The response types that the client accepts.

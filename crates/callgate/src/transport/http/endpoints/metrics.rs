@@ -22,11 +22,8 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     metrics.gauge("callgate_tools", "Number of tools.", catalog.len());
     let help = "Invalid definitions, which are not served.";
     metrics.gauge("callgate_quarantined", help, catalog.quarantined().len());
-    metrics.gauge(
-        "callgate_result_bytes",
-        "Bytes of results in memory, except small results.",
-        used,
-    );
+    let help = "Bytes of results in memory, except small results.";
+    metrics.gauge("callgate_result_bytes", help, used);
     metrics.gauge("callgate_result_bytes_limit", "Maximum of callgate_result_bytes.", limit);
     let help = "Requests that exceeded a rate limit.";
     metrics.counter("callgate_rate_limited_total", help, gateway.rate_limited());
@@ -38,15 +35,10 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
             metrics.sample(&labels(one, None), value(one));
         }
     };
-    each(
-        "callgate_upstream_down",
-        "gauge",
-        "1 while the upstream is unreachable and calls to it fail at once.",
-        |one| one.is_down.into(),
-    );
-    each("callgate_upstream_calls_in_progress", "gauge", "Calls in progress.", |one| {
-        one.counters.under_way
-    });
+    let help = "1 while the upstream is unreachable and calls to it fail at once.";
+    each("callgate_upstream_down", "gauge", help, |one| one.is_down.into());
+    let help = "Calls in progress.";
+    each("callgate_upstream_calls_in_progress", "gauge", help, |one| one.counters.under_way);
     let help = "Requests that were retried.";
     each("callgate_upstream_retries_total", "counter", help, |one| one.counters.retries);
     let help = "Completed calls by outcome.";

@@ -59,7 +59,7 @@ pub(crate) async fn invoke(
     body: &[u8],
 ) -> Result<Response, HttpError> {
     let body = std::str::from_utf8(body).map_err(|_| HttpError::InvalidJson)?;
-    let InvokeRequest { name, arguments } = InvokeRequest::parse(body)?;
+    let (name, arguments) = invoke_request(body)?;
     let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
     let outcome = state.gateway.call(caller, request).await?;
     let result = outcome.value.get();
@@ -70,38 +70,25 @@ pub(crate) async fn invoke(
     Ok(response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(body.into())))
 }
 
-/// The body of `invoke`. Its parts are checked in this order: JSON, name, arguments.
-struct InvokeRequest<'a> {
-    name: Cow<'a, str>,
-    arguments: &'a RawValue,
-}
-
-impl<'a> InvokeRequest<'a> {
-    fn parse(body: &'a str) -> Result<Self, HttpError> {
-        let members = match strict_json::few_members(body) {
-            Ok(members) => members,
-            // The body is JSON but not an object, so the name is missing.
-            Err(_) if is_other_json(body) => return Err(HttpError::MissingParameter("name")),
-            Err(error) if error.is_data() => {
-                return Err(HttpError::AmbiguousJson(strict_json::problem(&error)));
-            }
-            Err(_) => return Err(HttpError::InvalidJson),
-        };
-        let member =
-            |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
-        let name = member("name")
-            .and_then(|name| serde_json::from_str(name.get()).ok())
-            .ok_or(HttpError::MissingParameter("name"))?;
-        let arguments = member("arguments")
-            .filter(|arguments| arguments.get().starts_with(['{', '[']))
-            .ok_or(HttpError::MissingParameter("arguments"))?;
-        Ok(Self { name, arguments })
-    }
-}
-
-#[cfg(any(test, fuzzing))]
-pub(crate) fn invoke_request(body: &str) -> Option<(Cow<'_, str>, &RawValue)> {
-    InvokeRequest::parse(body).ok().map(|request| (request.name, request.arguments))
+/// Returns the name and the arguments in the body of `invoke`. Checks JSON, name and arguments in this order.
+pub(crate) fn invoke_request(body: &str) -> Result<(Cow<'_, str>, &RawValue), HttpError> {
+    let members = match strict_json::few_members(body) {
+        Ok(members) => members,
+        // The body is JSON but not an object, so the name is missing.
+        Err(_) if is_other_json(body) => return Err(HttpError::MissingParameter("name")),
+        Err(error) if error.is_data() => {
+            return Err(HttpError::AmbiguousJson(strict_json::problem(&error)));
+        }
+        Err(_) => return Err(HttpError::InvalidJson),
+    };
+    let member = |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
+    let name = member("name")
+        .and_then(|name| serde_json::from_str(name.get()).ok())
+        .ok_or(HttpError::MissingParameter("name"))?;
+    let arguments = member("arguments")
+        .filter(|arguments| arguments.get().starts_with(['{', '[']))
+        .ok_or(HttpError::MissingParameter("arguments"))?;
+    Ok((name, arguments))
 }
 
 fn is_other_json(body: &str) -> bool {
