@@ -326,7 +326,7 @@ async fn dispatch(
     let uri = &parts.uri;
     // The futures of other endpoints are boxed: hyper moves the future of each request several times.
     let response = match endpoint {
-        Endpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
+        Endpoint::Mcp => mcp::handle(state, &caller, parts, &body).await?,
         Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
         Endpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
         Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body)).await?,
@@ -362,29 +362,25 @@ async fn counted_caller(
     if matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
         return Ok(Caller::anonymous());
     }
+    let at_address = |caller: Caller| match address {
+        Some(address) => caller.with_address(address),
+        None => caller,
+    };
     let authenticated = if endpoint.needs_caller() {
         authenticate::caller_at(state, parts, address).await
     } else {
         Ok(Caller::anonymous())
     };
-    let (caller, refusal) = match authenticated {
-        Ok(caller) => (caller, None),
-        Err(refusal) => (Caller::anonymous(), Some(refusal)),
-    };
-    let caller = match address {
-        Some(address) => caller.with_address(address),
-        None => caller,
-    };
-    match refusal {
-        Some(refusal) => {
-            state.gateway.count_unauthenticated(&caller)?;
-            Err(refusal)
-        }
+    match authenticated.map(at_address) {
         // The MCP layer counts its messages itself, because the reply to a refused call is a result.
-        None if endpoint == Endpoint::Mcp => Ok(caller),
-        None => {
+        Ok(caller) if endpoint == Endpoint::Mcp => Ok(caller),
+        Ok(caller) => {
             state.gateway.count_request(&caller)?;
             Ok(caller)
+        }
+        Err(refusal) => {
+            state.gateway.count_unauthenticated(&at_address(Caller::anonymous()))?;
+            Err(refusal)
         }
     }
 }

@@ -190,16 +190,11 @@ impl Server {
         match mcp.handle(&inbound).await {
             Err(error) if error.is_for_notification => {}
             Err(error) => self.send(error.message()).await,
-            Ok(McpResponse::SessionOpened { message, .. }) => {
-                self.send(message).await;
-                if !was_initialized {
-                    let caller = mcp.gateway().prepare(caller).await;
-                    self.listen(
-                        NotificationStream::legacy(&mcp, &caller, identify).over(&connection),
-                    );
-                }
-            }
             Ok(response) => self.respond(response).await,
+        }
+        if connection.is_initialized() && !was_initialized {
+            let caller = mcp.gateway().prepare(caller).await;
+            self.listen(NotificationStream::legacy(&mcp, &caller, identify).over(&connection));
         }
     }
 

@@ -105,17 +105,12 @@ impl EnvelopeError {
 impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
     /// Parses an object. Fails if a known key is duplicated.
     pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
-        let unexpected = match body.trim_start().as_bytes().first() {
-            // serde's derive would also accept an array.
-            Some(b'[') => Unexpected::Seq,
-            // serde's own error would contain the whole string.
-            Some(b'"') => {
-                serde_json::from_str::<String>(body)?;
-                Unexpected::Other("string")
-            }
-            _ => return serde_json::from_str(body),
-        };
-        Err(de::Error::invalid_type(unexpected, &"an object"))
+        strict_json::refuse_string(body)?;
+        // serde's derive would also accept an array.
+        if body.trim_start().starts_with('[') {
+            return Err(de::Error::invalid_type(Unexpected::Seq, &"an object"));
+        }
+        serde_json::from_str(body)
     }
 
     /// Like [`Self::read`], but returns an error to be sent to the client.

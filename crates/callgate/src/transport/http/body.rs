@@ -137,53 +137,27 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
 
 /// Keeps a value until the body of a response has been sent completely. A short body is sent at once, so the value is
 /// dropped.
-pub(super) fn keep_until_sent<T: Send + Unpin + 'static>(response: Response, kept: T) -> Response {
+pub(super) fn keep_until_sent(response: Response, kept: impl Send + 'static) -> Response {
     keep_if_longer(MAX_SENT_AT_ONCE, response, kept)
 }
 
 /// If the response is an event stream, keeps a value until the stream ends. Otherwise drops the value.
-pub(super) fn keep_while_streaming<T>(response: Response, kept: T) -> Response
-where
-    T: Send + Unpin + 'static,
-{
+pub(super) fn keep_while_streaming(response: Response, kept: impl Send + 'static) -> Response {
     keep_if_longer(u64::MAX, response, kept)
 }
 
-/// Keeps a value if the body has no known length, as only event streams have, or is longer than `max` bytes.
-fn keep_if_longer<T>(max: u64, response: Response, kept: T) -> Response
-where
-    T: Send + Unpin + 'static,
-{
+/// Keeps a value if the body is longer than `max` bytes, or has no known length. Only event streams have none.
+fn keep_if_longer(max: u64, response: Response, kept: impl Send + 'static) -> Response {
     if response.body().size_hint().exact().is_some_and(|length| length <= max) {
         return response;
     }
-    response.map(|body| Body::new(KeepingBody { body, _kept: kept }))
-}
-
-/// A body that keeps a value. Both are dropped together.
-struct KeepingBody<T> {
-    body: Body,
-    _kept: T,
-}
-
-impl<T: Unpin> http_body::Body for KeepingBody<T> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    // The closure owns the value, so that it is dropped together with the body.
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _ = &kept;
+            error
+        }))
+    })
 }
 
 /// A body that consists of slices. It has an exact length, and the slices are not copied.

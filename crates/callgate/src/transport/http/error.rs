@@ -3,13 +3,13 @@
 use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, json};
 use thiserror::Error;
 
 use super::authenticate::AuthenticateError;
 use super::endpoints::{Endpoint, mcp};
-use super::response::{bytes_as_json, json};
+use super::response::{self, bytes_as_json};
 use crate::access::RateLimited;
 use crate::mcp::McpError;
 use crate::model::oauth_scope::OAuthScope;
@@ -138,8 +138,7 @@ impl HttpError {
             }
             // The request was not read, so that its id is unknown.
             Self::Unavailable(why) if endpoint.is_json_rpc() => {
-                let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, *why)));
-                let mut response = bytes_as_json(status, body);
+                let mut response = rpc_response(status, None, &RpcError::new(INTERNAL_ERROR, *why));
                 add_retry_after(&mut response, None);
                 response
             }
@@ -159,21 +158,6 @@ impl HttpError {
 
     /// Returns `{"error":{"code":…,"message":…}}`.
     fn rest_response(&self) -> Response {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            error: ErrorBody<'a>,
-        }
-        #[derive(Serialize)]
-        struct ErrorBody<'a> {
-            code: &'a str,
-            message: String,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            data: Option<&'a RpcError>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            error_id: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            retry_after: Option<u64>,
-        }
         let (status, code) = self.status_and_code();
         let call = match self {
             Self::Call(error) => Some(error),
@@ -186,8 +170,15 @@ impl HttpError {
         };
         let error_id = failure.map(|failure| &*failure.error_id);
         let retry_after = call.and_then(CallError::retry_after);
-        let error = ErrorBody { code, message: self.to_string(), data, error_id, retry_after };
-        let mut response = json(status, &Body { error });
+        let mut error = Map::from_iter([
+            ("code".to_owned(), json!(code)),
+            ("message".to_owned(), json!(self.to_string())),
+            ("data".to_owned(), json!(data)),
+            ("error_id".to_owned(), json!(error_id)),
+            ("retry_after".to_owned(), json!(retry_after)),
+        ]);
+        error.retain(|_, value| !value.is_null());
+        let mut response = response::json(status, &json!({"error": error}));
         add_retry_after(&mut response, retry_after);
         self.add_headers(&mut response, scope);
         response
@@ -301,10 +292,19 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
     (status, RpcError { code, message: call_message(error), data })
 }
 
+/// Returns a JSON-RPC error with an HTTP status.
+pub(super) fn rpc_response(
+    status: StatusCode,
+    id: Option<&RawValue>,
+    error: &RpcError,
+) -> Response {
+    bytes_as_json(status, jsonrpc::reply(id, Err(error)))
+}
+
 /// Returns the response to a single JSON-RPC call that failed.
 pub(super) fn rpc_failed(id: Option<&RawValue>, error: &CallError) -> Response {
     let (status, body) = rpc_error(error);
-    let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
+    let mut response = rpc_response(status, id, &body);
     add_challenge(&mut response, failure_and_scope(error).1);
     add_retry_after(&mut response, error.retry_after());
     if status == StatusCode::METHOD_NOT_ALLOWED {

@@ -1,6 +1,7 @@
 //! Streamable HTTP: one endpoint for every revision. Replies with JSON or an event stream, depending on
 //! the `Accept` header and on whether the call sends notifications.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use axum::http::header::{ACCEPT, ALLOW};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 
 use super::rest;
 use crate::access::{Caller, NoShare, Share};
@@ -33,23 +33,21 @@ pub(crate) async fn handle(
     state: &SharedState,
     caller: &Caller,
     parts: &Parts,
-    body: Bytes,
+    body: &[u8],
 ) -> Result<Response, HttpError> {
     // `Mcp::handle` counts valid messages, because the reply to a refused call is a result.
     let counted = |error: HttpError| match state.gateway.count_request(caller) {
         Ok(()) => error,
         Err(limited) => limited.into(),
     };
-    let (kind, body) = read(state, parts, body).map_err(counted)?;
-    let text = body::text(&body)
-        .map_err(|error| counted(McpError::new(400, error.code(), error.to_string()).into()))?;
+    let (kind, text) = read(state, parts, body).map_err(counted)?;
     let accepted = AcceptedTypes::of(&parts.headers);
     let headers = RequestHeaders::new(&parts.headers);
     let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
     let inbound = Inbound {
         kind,
         headers: (kind != InboundKind::RawRequest).then_some(&headers),
-        body: text,
+        body: &text,
         connection: None,
         caller,
         identify: &identify,
@@ -64,23 +62,26 @@ pub(crate) async fn handle(
 }
 
 /// Returns the message of a request.
-fn read(
+fn read<'a>(
     state: &SharedState,
-    parts: &Parts,
-    body: Bytes,
-) -> Result<(InboundKind, Bytes), HttpError> {
+    parts: &'a Parts,
+    body: &'a [u8],
+) -> Result<(InboundKind, Cow<'a, str>), HttpError> {
     let not_allowed = |message| Err(McpError::new(405, INVALID_REQUEST, message).into());
     match parts.method {
-        Method::POST => Ok((InboundKind::Message, body)),
-        Method::DELETE => Ok((InboundKind::EndSession, body)),
+        Method::POST => match body::text(body) {
+            Ok(text) => Ok((InboundKind::Message, Cow::Borrowed(text))),
+            Err(error) => Err(McpError::new(400, error.code(), error.to_string()).into()),
+        },
+        Method::DELETE => Ok((InboundKind::EndSession, Cow::Borrowed(""))),
         Method::GET => match rest::query_parameter(&parts.uri, "rawRequest") {
-            None => Ok((InboundKind::OpenStream, body)),
+            None => Ok((InboundKind::OpenStream, Cow::Borrowed(""))),
             Some(_) if !state.options.raw_request => not_allowed(
                 "`rawRequest` is turned off; send the message with POST, or set `raw_request`",
             ),
             Some(raw) => {
                 origin::check_fetch_site(&parts.headers)?;
-                Ok((InboundKind::RawRequest, Bytes::from(raw.into_owned())))
+                Ok((InboundKind::RawRequest, raw))
             }
         },
         _ => not_allowed("this URL accepts messages only with POST"),

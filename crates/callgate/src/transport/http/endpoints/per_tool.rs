@@ -29,7 +29,7 @@ pub(crate) async fn handle(
     if parts.method == Method::POST {
         return Ok(match body::text(body) {
             Ok(payload) => run(state, caller, id, payload, &parts.method).await,
-            Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
+            Err(error) => error::rpc_response(StatusCode::BAD_REQUEST, None, &error.into()),
         });
     }
     origin::check_fetch_site(&parts.headers)?;
@@ -81,11 +81,7 @@ async fn refuse(
 ) -> Response {
     let caller = state.gateway.prepared(caller).await;
     match state.gateway.describe(&caller, id) {
-        Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, error),
+        Ok(_) => error::rpc_response(StatusCode::BAD_REQUEST, request_id, error),
         Err(hidden) => error::rpc_failed(request_id, &hidden.into()),
     }
-}
-
-fn rpc_reply(status: StatusCode, id: Option<&RawValue>, error: &RpcError) -> Response {
-    response::bytes_as_json(status, jsonrpc::reply(id, Err(error)))
 }
