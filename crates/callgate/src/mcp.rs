@@ -34,7 +34,6 @@ pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
 pub(crate) use calls::negotiated::Negotiated;
 pub(crate) use features::tools::MAX_PAGE_BYTES;
 pub(crate) use parse::classify::McpRequest;
-pub(crate) use parse::envelope::Members;
 #[cfg(feature = "http")]
 pub(crate) use parse::envelope::request_id;
 pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};

@@ -5,20 +5,17 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::elicitation::{self, AnswerMode, CallTarget};
-use super::in_flight::Key;
 use super::negotiated::Negotiated;
 use super::notifier::Notifier;
 use super::running_call::{CallReply, RunningCall};
 use crate::access::Caller;
 use crate::gateway::with_time_limit;
 use crate::mcp::{
-    EncodedMessage, Inbound, Mcp, McpError, McpRequest, McpResponse, ResultWriter, ResumableStream,
-    some_or_pending,
+    EncodedMessage, Inbound, Mcp, McpError, McpRequest, McpResponse, ResultWriter, some_or_pending,
 };
 use crate::upstream::client::{CallChannel, Outgoing};
 use crate::upstream::local::{Context, Error, TOOL_ERROR, guarded};
 use crate::upstream::{CallError, Client};
-use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// A request, with all data that its method needs to answer it.
@@ -79,13 +76,16 @@ impl RequestContext<'_> {
     }
 
     /// Starts a call. `run` returns the future of the call.
-    pub(crate) fn start<F: Future<Output = CallReply> + Send + 'static>(
+    pub(crate) fn start<F>(
         &self,
         notifier: Notifier,
         channel: Option<Arc<CallChannel>>,
         target: CallTarget,
         run: impl FnOnce(Arc<CallContext>) -> F,
-    ) -> Result<McpResponse, McpError> {
+    ) -> Result<McpResponse, McpError>
+    where
+        F: Future<Output = Result<CallReply, McpError>> + Send + 'static,
+    {
         let Self { mcp, inbound, request, negotiated } = *self;
         let context = Arc::new(CallContext {
             mcp: Arc::clone(mcp),
@@ -96,21 +96,12 @@ impl RequestContext<'_> {
             mode: AnswerMode::of(self, &target)?,
             target,
         });
-        let key = || Key::Request(request.id.get().to_owned());
-        let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
-        let work = elicitation::run(Arc::clone(&context), run(Arc::clone(&context)));
-        let call = RunningCall::new(context, notifier, cancellation, work);
-        if negotiated.revision.is_modern() {
-            return Ok(McpResponse::Call(call));
-        }
-        let stream = match (negotiated.session, &mcp.services.event_store) {
-            // Clients of older revisions fail on events without data, so events are stored only for this revision.
-            (Some(session), Some(store)) if negotiated.revision == Revision::V2025_11_25 => {
-                ResumableStream::open(session.nonce, store)
-            }
-            _ => None,
+        let (work, call) = (run(Arc::clone(&context)), Arc::clone(&context));
+        let work = async move {
+            let reply = elicitation::run(&call, work).await;
+            reply.unwrap_or_else(|error| error.with_id(&call.id).into())
         };
-        Ok(McpResponse::Call(call.outlives_client(stream)))
+        Ok(McpResponse::Call(RunningCall::new(context, notifier, work)))
     }
 
     /// Starts a function of the embedding program. `write` writes its result.
@@ -131,22 +122,18 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
     call: Arc<CallContext>,
     run: impl FnOnce(Context) -> F + Send + 'static,
     write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
-) -> CallReply {
+) -> Result<CallReply, McpError> {
     let (call, gateway) = (&*call, &call.mcp.gateway);
     if call.caller.is_batch_full() {
-        return McpError::batch_full().with_id(&call.id).into();
+        return Err(McpError::batch_full());
     }
     let (context, _guard) =
         Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
     let (client, call_id) = (context.client.clone(), context.call_id.clone());
     let run = guarded(move || run(context));
-    let written = match with_time_limit(gateway.call_limit(), &client, run).await {
-        Ok(value) => {
-            write(value, call).and_then(|message| call.mcp.reserved(&call.caller, message))
-        }
-        Err(error) => Err(embedded_error(error, call, call_id)),
-    };
-    written.map_or_else(|error| error.with_id(&call.id).into(), CallReply::from)
+    let value = with_time_limit(gateway.call_limit(), &client, run).await;
+    let value = value.map_err(|error| embedded_error(error, call, call_id))?;
+    Ok(call.mcp.reserved(&call.caller, write(value, call)?)?.into())
 }
 
 /// Converts an error of the embedding program. The text of an internal error is only logged, not sent.

@@ -110,11 +110,11 @@ struct AskedQuestions {
 
 /// Runs a call and handles its requests to the client. The call may continue as a task.
 pub(crate) async fn run(
-    call: Arc<CallContext>,
-    work: impl Future<Output = CallReply> + Send + 'static,
-) -> CallReply {
+    call: &CallContext,
+    work: impl Future<Output = Result<CallReply, McpError>> + Send + 'static,
+) -> Result<CallReply, McpError> {
     let Some(channel) = call.channel.clone() else { return work.await };
-    let (call, mut work): (_, BoxFuture<'static, _>) = (&*call, Box::pin(work));
+    let mut work: BoxFuture<'static, _> = Box::pin(work);
     let (mut live, mut asked) = (LiveQuestions::default(), AskedQuestions::default());
     loop {
         let request = tokio::select! {
@@ -129,24 +129,20 @@ pub(crate) async fn run(
                 continue;
             }
             Some(ClientRequest::Task(request)) if asked.unanswered.is_empty() => {
-                match start_task(call, &channel, request).await {
-                    Ok(Some((task, request))) => return task.run(channel, work, request),
-                    Ok(None) => continue,
-                    Err(error) => return error.with_id(&call.id).into(),
+                match start_task(call, &channel, request).await? {
+                    Some((task, request)) => return Ok(task.run(channel, work, request)),
+                    None => continue,
                 }
             }
             // The method makes no progress until its questions are answered.
-            Some(ClientRequest::Task(_)) | None => {
-                let reply = input_required(call, asked);
-                return reply.map_or_else(|error| error.with_id(&call.id).into(), Into::into);
-            }
+            Some(ClientRequest::Task(_)) | None => return Ok(input_required(call, asked)?.into()),
         };
         let needs = question.needs;
         let is_offered = channel.capabilities().has(needs);
         match &call.mode {
             AnswerMode::Never(why) => question.answer(Err((*why).to_owned())),
             AnswerMode::Rerun(_) if !is_offered => {
-                return McpError::missing_capability(needs).with_id(&call.id).into();
+                return Err(McpError::missing_capability(needs));
             }
             AnswerMode::Rerun(answers) => asked.add(question, answers),
             AnswerMode::Live(_) if !is_offered => {

@@ -10,11 +10,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::context::CallContext;
-use super::in_flight::Cancellation;
+use super::in_flight::Key;
 use super::notifier::Notifier;
 use crate::mcp::streams::event::KEEP_ALIVE;
 use crate::mcp::{EncodedMessage, Event, McpError, ResumableStream};
 use crate::upstream::BoxFuture;
+use crate::wire::Revision;
 
 /// Interval between progress notifications if the method itself reports no progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -48,8 +49,6 @@ pub struct RunningCall {
     /// Resolves to `None` if the client cancels the call.
     reply: BoxFuture<'static, Option<CallReply>>,
     notifier: Notifier,
-    /// Whether the call continues when its client disconnects.
-    outlives_client: bool,
     /// Stores the events of the call.
     stream: Option<ResumableStream>,
     started: Option<Instant>,
@@ -81,9 +80,18 @@ impl RunningCall {
     pub(crate) fn new(
         context: Arc<CallContext>,
         notifier: Notifier,
-        cancellation: Option<Cancellation>,
         work: impl Future<Output = CallReply> + Send + 'static,
     ) -> Self {
+        let CallContext { mcp, id, negotiated, .. } = &*context;
+        let key = || Key::Request(id.get().to_owned());
+        let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
+        let stream = match (negotiated.session, &mcp.services.event_store) {
+            // Clients of older revisions fail on events without data, so events are stored only for this revision.
+            (Some(session), Some(store)) if negotiated.revision == Revision::V2025_11_25 => {
+                ResumableStream::open(session.nonce, store)
+            }
+            _ => None,
+        };
         let reply = async move {
             let Some(mut cancellation) = cancellation else { return Some(work.await) };
             tokio::select! {
@@ -96,8 +104,7 @@ impl RunningCall {
             context,
             reply: Box::pin(reply),
             notifier,
-            outlives_client: false,
-            stream: None,
+            stream,
             started: None,
             ticks: None,
             peeked: None,
@@ -105,21 +112,14 @@ impl RunningCall {
         }
     }
 
-    /// Lets the call continue when its client disconnects. If a stream is given, stores the events of the call in it.
-    pub(crate) fn outlives_client(mut self, stream: Option<ResumableStream>) -> Self {
-        self.outlives_client = true;
-        self.stream = stream;
-        self
-    }
-
     /// Returns the id of the request.
     pub fn id(&self) -> &RawValue {
         &self.context.id
     }
 
-    /// Returns `true` if the call ends when its client disconnects.
+    /// Returns `true` if the call ends when its client disconnects. Legacy calls continue.
     pub fn ends_with_client(&self) -> bool {
-        !self.outlives_client
+        self.context.negotiated.revision.is_modern()
     }
 
     /// Takes the stream in which the events of the call are stored.

@@ -3,23 +3,18 @@
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use crate::access::{Caller, RateLimited};
-use crate::mcp::parse::classify::{Message, RpcResult};
-use crate::mcp::parse::envelope::is_id;
+use crate::mcp::parse::classify::Message;
 use crate::mcp::parse::headers::LAST_EVENT_ID;
 use crate::mcp::parse::method::McpMethod;
-use crate::mcp::sessions::relay;
-use crate::mcp::sessions::session::is_random_id;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::streams::guard::StreamGuard;
 use crate::mcp::{
-    BatchPart, Header, Inbound, InboundKind, Key, Mcp, McpError, McpResponse, Members, Negotiated,
+    BatchPart, Header, Inbound, InboundKind, Key, Mcp, McpError, McpResponse, Negotiated,
     NotificationStream, RequestContext, ResumableStream, Session, SessionEdit, SessionState,
 };
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
-use crate::wire::{LogLevel, Revision, strict_json};
+use crate::wire::{LogLevel, Revision};
 
 impl Mcp {
     /// Opens a notification stream, or resumes a stored stream.
@@ -54,72 +49,25 @@ impl Mcp {
         message: Message<'_>,
         admitted: Result<(), RateLimited>,
     ) -> Result<McpResponse, McpError> {
-        match (message, admitted) {
-            (Message::Request(request), admitted) => {
-                let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
-                let response = match admitted {
-                    Ok(()) => context.dispatch().await,
-                    Err(limited) => context.refuse(limited),
-                };
-                return response.map_err(|error| error.with_id(request.id));
-            }
+        let request = match (message, admitted) {
+            (Message::Request(request), _) => request,
             (_, Err(limited)) => return Err(McpError::from(limited).for_notification()),
-            (Message::Response { id, outcome }, Ok(())) => {
-                Box::pin(self.handle_response(inbound.caller, &negotiated, id, outcome)).await?;
+            (message, Ok(())) => {
+                let relayed = negotiated.scope.and_then(|scope| self.pass_to_call(scope, &message));
+                if let (Some(message), Some(relay), Some(session)) =
+                    (relayed, self.sessions.relay(), &negotiated.session)
+                {
+                    Box::pin(relay.post(session, inbound.caller.principal(), message)).await?;
+                }
+                return Ok(McpResponse::Accepted);
             }
-            (Message::Notification { method, params }, Ok(())) => {
-                let caller = inbound.caller;
-                Box::pin(self.handle_notification(caller, &negotiated, &method, &params)).await?;
-            }
-        }
-        Ok(McpResponse::Accepted)
-    }
-
-    async fn handle_response(
-        &self,
-        caller: &Caller,
-        negotiated: &Negotiated,
-        id: &RawValue,
-        outcome: RpcResult<'_>,
-    ) -> Result<(), McpError> {
-        let Some(scope) = negotiated.scope else { return Ok(()) };
-        let is_known = self.questions.answer(scope, id, outcome);
-        let could_be_known = || strict_json::text(id).is_some_and(|id| is_random_id(&id));
-        if is_known || !could_be_known() {
-            return Ok(());
-        }
-        self.relay(caller, negotiated, || relay::answer(id, outcome)).await
-    }
-
-    async fn handle_notification(
-        &self,
-        caller: &Caller,
-        negotiated: &Negotiated,
-        method: &str,
-        params: &Members<'_>,
-    ) -> Result<(), McpError> {
-        let (Some(scope), Some(id)) = (negotiated.scope, relay::cancelled(method, params)) else {
-            return Ok(());
         };
-        if self.cancellations.cancel(scope, id) || !is_id(id.get()) {
-            return Ok(());
-        }
-        self.relay(caller, negotiated, || relay::cancellation(id)).await
-    }
-
-    /// Relays a message to all other servers, because one of them may run the call.
-    async fn relay(
-        &self,
-        caller: &Caller,
-        negotiated: &Negotiated,
-        message: impl FnOnce() -> String,
-    ) -> Result<(), McpError> {
-        match (self.sessions.relay(), &negotiated.session) {
-            (Some(relay), Some(session)) => {
-                relay.post(session, caller.principal(), message()).await
-            }
-            _ => Ok(()),
-        }
+        let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
+        let response = match admitted {
+            Ok(()) => context.dispatch().await,
+            Err(limited) => context.refuse(limited),
+        };
+        response.map_err(|error| error.with_id(request.id))
     }
 
     pub(crate) async fn end(&self, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {

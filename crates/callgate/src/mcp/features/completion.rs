@@ -117,10 +117,9 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
         Some(_) => required::<Others<'_>>(request, "context")?.arguments,
         None => None,
     };
-    let arguments =
-        arguments.map_or_else(|| Some(BTreeMap::new()), string_map).ok_or_else(|| {
-            McpError::invalid_params("`context`: `arguments` must be an object of strings")
-        })?;
+    let arguments = string_map(arguments).ok_or_else(|| {
+        McpError::invalid_params("`context`: `arguments` must be an object of strings")
+    })?;
     let argument = CompletionRequest { reference, name, value, arguments };
     let (services, revision) = (mcp.services.clone(), negotiated.revision);
     let run = move |context: Context| async move {

@@ -38,8 +38,7 @@ pub(crate) fn discover(request: &RequestContext<'_>) -> McpResponse {
 }
 
 /// `initialize`
-pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, McpError> {
-    let context = request;
+pub(crate) fn initialize(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, .. } = *context;
     let settings = mcp.gateway.settings();
     let wanted = request.params.required_text("protocolVersion")?;

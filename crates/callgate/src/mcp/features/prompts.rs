@@ -158,8 +158,7 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     let params = &context.request.params;
     let name = params.required_text("name")?.into_owned();
     let arguments = params.get("arguments").filter(|arguments| arguments.get() != "null");
-    let given = arguments.map_or_else(|| Some(BTreeMap::new()), string_map);
-    let given = given
+    let given = string_map(arguments)
         .ok_or_else(|| McpError::invalid_params("`arguments` must be an object of strings"))?;
     let Some(prompts) = context.mcp.services.prompts.clone() else { return Err(not_found(&name)) };
     let arguments = arguments.map(ToOwned::to_owned);
@@ -179,9 +178,9 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     context.run(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
-/// Reads an object whose values are strings, with few members and without duplicate keys.
-pub(super) fn string_map(object: &RawValue) -> Option<BTreeMap<String, String>> {
-    let members = strict_json::few_members(object.get()).ok()?;
+/// Reads an object whose values are strings, with few members and without duplicate keys. An absent object is empty.
+pub(super) fn string_map(object: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
+    let members = strict_json::few_members(object.map_or("{}", RawValue::get)).ok()?;
     let text = |(name, raw): (Cow<'_, str>, &RawValue)| {
         Some((name.into_owned(), strict_json::text(raw)?.into_owned()))
     };

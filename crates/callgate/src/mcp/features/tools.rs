@@ -87,7 +87,7 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     let arguments = arguments.map(ToOwned::to_owned);
     let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
     context.start(notifier, channel, target, |call| async move {
-        ToolCall::of(&call, &tool).reply(&call.client()).await
+        Ok(ToolCall::of(&call, &tool).reply(&call.client()).await)
     })
 }
 

@@ -22,6 +22,9 @@ pub(super) const MAX_RUNNING: usize = 1024;
 /// Maximum number of running tasks per user, or per address for anonymous callers.
 const MAX_PER_CALLER: usize = 64;
 
+/// The future of a call.
+type Work = BoxFuture<'static, Result<CallReply, McpError>>;
+
 /// A task that is saved but does not run yet.
 pub(crate) struct StartedTask {
     running: Arc<RunningTask>,
@@ -34,7 +37,7 @@ impl StartedTask {
     pub(crate) fn run(
         self,
         channel: Arc<CallChannel>,
-        work: BoxFuture<'static, CallReply>,
+        work: Work,
         request: TaskRequest,
     ) -> CallReply {
         channel.set_task();
@@ -74,20 +77,18 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     Ok(StartedTask { running, slot, reply })
 }
 
-async fn drive(
-    channel: Arc<CallChannel>,
-    work: BoxFuture<'static, CallReply>,
-    running: Arc<RunningTask>,
-    slot: TaskSlot,
-) {
+async fn drive(channel: Arc<CallChannel>, work: Work, running: Arc<RunningTask>, slot: TaskSlot) {
     let Some(tasks) = &slot.mcp.tasks else { return };
     let status = tokio::select! {
         biased;
         () = running.cancelled.notified() => TaskStatus::Cancelled,
-        reply = run(&channel, work, &running, tasks) => match reply.message.outcome() {
-            Ok(result) => TaskStatus::Completed(result),
-            Err(error) => TaskStatus::Failed(error),
-        },
+        reply = run(&channel, work, &running, tasks) => {
+            let outcome = reply.map_err(|error| *error.error);
+            match outcome.and_then(|reply| reply.message.outcome()) {
+                Ok(result) => TaskStatus::Completed(result),
+                Err(error) => TaskStatus::Failed(error),
+            }
+        }
         () = tokio::time::sleep(MAX_RUN_TIME) => {
             TaskStatus::Failed(RpcError::new(INTERNAL_ERROR, "the task exceeded its time limit"))
         }
@@ -135,10 +136,10 @@ impl Drop for TaskSlot {
 /// Runs the method and saves its questions and progress.
 async fn run(
     channel: &CallChannel,
-    mut work: BoxFuture<'static, CallReply>,
+    mut work: Work,
     running: &RunningTask,
     tasks: &Tasks,
-) -> CallReply {
+) -> Result<CallReply, McpError> {
     loop {
         tokio::select! {
             biased;
