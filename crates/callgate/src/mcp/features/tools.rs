@@ -1,7 +1,5 @@
 //! `tools/list` and `tools/call`, in the format of each revision.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -81,13 +79,13 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     if is_answered_at_once(context, &tool, arguments) {
         let (caller, id, client) = (inbound.caller, request.id, Client::default());
         let call = ToolCall { mcp, caller, id, negotiated, tool: &tool, name: &name, arguments };
-        return Ok(McpResponse::Message(call.reply(&client).await.message));
+        return Ok(McpResponse::Message(call.run(&client).await.message));
     }
     let channel = tool.uses_client().then(|| notifier.open(negotiated));
     let arguments = arguments.map(ToOwned::to_owned);
     let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
     context.start(notifier, channel, target, |call| async move {
-        Ok(ToolCall::of(&call, &tool).reply(&call.client()).await)
+        Ok(ToolCall::of(&call, &tool).run(&call.client()).await)
     })
 }
 
@@ -151,7 +149,7 @@ impl<'a> ToolCall<'a> {
         result.finish(self.tool.settings())
     }
 
-    async fn reply(&self, client: &Client) -> CallReply {
+    async fn run(&self, client: &Client) -> CallReply {
         let Self { mcp, caller, tool, arguments, .. } = *self;
         match mcp.gateway.invoke(tool, caller, arguments, client).await {
             Ok(CallResult { value, reservation }) => {
