@@ -5,6 +5,7 @@
 //! name are numbered.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
@@ -72,13 +73,12 @@ impl SourceSchema {
         let mut reachable = BTreeMap::new();
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
-            if !reachable.contains_key(&path) {
-                let schema = self.value(&path)?;
-                for reference in movable_references(schema)? {
-                    waiting.push(self.target(reference)?.0);
-                }
-                reachable.insert(path, schema);
+            let Entry::Vacant(entry) = reachable.entry(path) else { continue };
+            let schema = self.value(entry.key())?;
+            for reference in movable_references(schema)? {
+                waiting.push(self.target(reference)?.0);
             }
+            entry.insert(schema);
         }
         Some(Sha256::digest(serde_json::to_vec(&(path, reachable)).ok()?).into())
     }
