@@ -45,6 +45,8 @@ struct Inliner<'a> {
     definitions: &'a Map<String, Value>,
     /// Sizes of the definitions, in bytes.
     sizes: BTreeMap<&'a str, usize>,
+    /// For each definition, the definitions it refers to.
+    targets: BTreeMap<&'a str, Vec<&'a str>>,
     by_reference: BTreeSet<&'a str>,
 }
 
@@ -58,8 +60,19 @@ impl<'a> Inliner<'a> {
     fn new(definitions: &'a Map<String, Value>) -> Self {
         let size = |definition| json_bytes(definition, MAX_INLINE_BYTES);
         let sizes = definitions.iter().filter_map(|(name, it)| Some((name.as_str(), size(it)?)));
-        let mut inliner =
-            Self { definitions, sizes: sizes.collect(), by_reference: BTreeSet::new() };
+        let mut inliner = Self {
+            definitions,
+            sizes: sizes.collect(),
+            targets: BTreeMap::new(),
+            by_reference: BTreeSet::new(),
+        };
+        for (name, definition) in definitions {
+            let mut targets = Vec::new();
+            for_each_schema(definition, &mut |map| {
+                targets.extend(inliner.target(map).map(|(name, _)| name));
+            });
+            inliner.targets.insert(name, targets);
+        }
         for name in definitions.keys() {
             if inliner.reaches(name, name, &mut BTreeSet::new()) {
                 inliner.by_reference.insert(name);
@@ -81,19 +94,10 @@ impl<'a> Inliner<'a> {
 
     /// Returns `true` if `from` refers to `goal`, directly or indirectly.
     fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
-        self.targets_of(from).into_iter().any(|target| {
+        let mut targets = self.targets.get(from).into_iter().flatten().copied();
+        targets.any(|target| {
             target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
         })
-    }
-
-    fn targets_of(&self, name: &str) -> Vec<&'a str> {
-        let mut targets = Vec::new();
-        if let Some(definition) = self.definitions.get(name) {
-            for_each_schema(definition, &mut |map| {
-                targets.extend(self.target(map).map(|(name, _)| name));
-            });
-        }
-        targets
     }
 
     /// Keeps a definition as a reference if its inlined form is too large. Measures the definitions it refers to first, so that
@@ -102,7 +106,7 @@ impl<'a> Inliner<'a> {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
         }
-        for target in self.targets_of(name) {
+        for target in self.targets.get(name).cloned().unwrap_or_default() {
             self.measure(target, measured);
         }
         if !self.is_small(name) {
