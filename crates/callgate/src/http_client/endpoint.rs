@@ -38,6 +38,7 @@ impl Endpoint {
     }
 
     /// Returns `true` if the URL has a query, which may contain a key.
+    #[cfg(feature = "bridge")]
     pub fn has_query(&self) -> bool {
         self.0.query().is_some_and(|query| !query.is_empty())
     }

@@ -75,7 +75,7 @@ impl Target {
 
     /// Returns `true` if the URL has a query, which may contain a key.
     pub fn has_query(&self) -> bool {
-        self.url.has_query()
+        self.uri().query().is_some_and(|query| !query.is_empty())
     }
 
     /// Returns the path of the Drupal site that has this JSON-RPC endpoint, that is, the path without `/jsonrpc` at the
