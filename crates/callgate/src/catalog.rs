@@ -14,7 +14,7 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -22,8 +22,9 @@ use crate::access::VisibleMethods;
 use crate::access::{Grants, Mask, Requirement, Section};
 use crate::model::arguments::{CompiledInput, ParamStyle};
 use crate::model::finding::Finding;
-use crate::model::method::{DefinitionError, InvalidMethod, MethodId, Safety};
+use crate::model::method::{InvalidMethod, MethodId, Safety};
 use crate::model::output::CompiledOutput;
+use crate::model::schema::cache::CachedSchema;
 use crate::model::tool::{HeaderParam, ToolFormat, ToolParts};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
@@ -61,13 +62,10 @@ pub struct Entry {
     pub(crate) parts: ToolParts,
     /// Check schema, if it differs from the advertised one.
     pub(crate) own_check: Option<Bytes>,
-    /// Compiled check schema, set by the first call.
-    input: OnceLock<Arc<CompiledInput>>,
-    /// Compiled output schema, set by the first check of a result.
-    output: OnceLock<Arc<CompiledOutput>>,
+    pub(crate) input: CachedSchema<CompiledInput>,
+    pub(crate) output_check: CachedSchema<CompiledOutput>,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
-    /// Like `safety`, to decide whether a failed call may be repeated. A guess counts as destructive.
     pub(crate) call_safety: Safety,
     /// Tools with equal requirements share one.
     pub(crate) requirement: Arc<Requirement>,
@@ -94,6 +92,12 @@ impl Entry {
     /// Returns whether calls have side effects. The value may be a guess.
     pub fn safety(&self) -> Safety {
         self.safety
+    }
+
+    /// Returns whether calls have side effects, to decide whether a failed call may be repeated. A guess counts as
+    /// destructive.
+    pub(crate) fn call_safety(&self) -> Safety {
+        self.call_safety
     }
 
     /// Returns the name of the upstream.
@@ -214,18 +218,9 @@ impl Catalog {
         }
     }
 
-    /// Returns the compiled check schema of a tool.
-    pub(crate) fn input<'a>(&self, entry: &'a Entry) -> Result<&'a CompiledInput, DefinitionError> {
-        get_or_try_init(&entry.input, || CompiledInput::compile(&self.check_schema(entry)))
-    }
-
-    /// Returns the compiled output schema of a tool that has one.
-    pub(crate) fn output<'a>(
-        &self,
-        entry: &'a Entry,
-    ) -> Result<&'a CompiledOutput, DefinitionError> {
-        let range = entry.parts.output_range().unwrap_or_default();
-        get_or_try_init(&entry.output, || CompiledOutput::compile(&self.part(entry, range)))
+    /// Returns the output schema, if clients see one.
+    pub(crate) fn output_schema(&self, entry: &Entry) -> Option<Bytes> {
+        Some(self.part(entry, entry.parts.output_range()?))
     }
 
     fn part(&self, entry: &Entry, range: Range<usize>) -> Bytes {
@@ -262,15 +257,20 @@ impl Catalog {
         granted: &Listing,
         visible: &Arc<VisibleMethods>,
     ) -> Arc<Listing> {
+        if let Some(listing) = visible.listing.get(granted.number) {
+            return listing;
+        }
         let key = (granted.number, Arc::clone(visible));
-        self.visible_listings.get_with(key, || {
+        let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entry(*ordinal);
                 entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.remote_name()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
             Arc::new(Listing::new(visible))
-        })
+        });
+        visible.listing.set(granted.number, &listing);
+        listing
     }
 
     /// Returns a summary of the tools of a listing.
@@ -289,16 +289,4 @@ impl Catalog {
             hasher.finish()
         })
     }
-}
-
-/// Returns the value of a cell, which is created on the first use.
-fn get_or_try_init<T, E>(
-    cell: &OnceLock<Arc<T>>,
-    create: impl FnOnce() -> Result<T, E>,
-) -> Result<&T, E> {
-    if let Some(value) = cell.get() {
-        return Ok(value);
-    }
-    let value = Arc::new(create()?);
-    Ok(cell.get_or_init(|| value))
 }

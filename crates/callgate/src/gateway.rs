@@ -27,7 +27,8 @@ use tokio::time::{Instant, sleep};
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
 use crate::catalog::listing::bounded_cache;
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{ParamFormat, ParamStyle};
+use crate::model::arguments::{CompiledInput, ParamFormat, ParamStyle};
+use crate::model::schema::cache::SchemaCache;
 use crate::secret::Secret;
 use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
@@ -65,6 +66,8 @@ pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
     /// Upstreams that never change.
     static_upstreams: UpstreamMap,
+    /// Compiled check schemas.
+    inputs: SchemaCache<CompiledInput>,
     documents: DocumentCache,
     pub(crate) checks: BlockingChecks,
     call_timeout: Duration,
@@ -131,6 +134,7 @@ impl Gateway {
         let gateway = Self {
             snapshot: ArcSwap::default(),
             static_upstreams: upstreams.into_iter().collect(),
+            inputs: SchemaCache::new(CompiledInput::compile),
             documents: bounded_cache(|_, document: &Bytes| document.len()),
             checks: BlockingChecks::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
@@ -349,6 +353,7 @@ impl Gateway {
                 usual: upstream.time_limit().is_none().then_some(self.call_timeout),
                 of_tool: admitted.bounds.time,
             };
+            let safety = entry.call_safety();
             let mut reservation = BudgetReservation::new(&self.budget, caller)
                 .for_result_up_to(admitted.bounds.result_bytes);
             let call = Call {
@@ -356,7 +361,7 @@ impl Gateway {
                 method,
                 remote_name: entry.remote_name(),
                 params: &params,
-                safety: entry.call_safety,
+                safety,
                 caller,
                 client,
                 reservation: &reservation,
@@ -385,7 +390,8 @@ impl Gateway {
         arguments: Option<&RawValue>,
     ) -> Result<(), CallError> {
         let tool = self.find(caller, ToolRef::Id(id), false)?;
-        let input = tool.input().map_err(CallError::failed)?;
+        let schema = || tool.catalog().check_schema(&tool.entry);
+        let input = self.inputs.get(&tool.entry.input, schema).map_err(CallError::failed)?;
         Ok(input.params(arguments, param_format(&tool)).map(drop)?)
     }
 
@@ -396,15 +402,17 @@ impl Gateway {
         arguments: Option<&'a RawValue>,
         caller: &Caller,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let format = param_format(tool);
+        let (entry, format) = (&tool.entry, param_format(tool));
+        let schema = || tool.catalog().check_schema(entry);
         let bytes = arguments.map_or(0, |arguments| arguments.get().len());
-        if BlockingChecks::is_inline(caller, bytes, tool.entry.check_schema_len()) {
-            let input = tool.input().map_err(CallError::failed)?;
+        if BlockingChecks::is_inline(caller, bytes, entry.check_schema_len()) {
+            let input = self.inputs.get(&entry.input, schema).map_err(CallError::failed)?;
             return Ok(input.params(arguments, format)?);
         }
-        let (tool, arguments) = (tool.clone(), arguments.map(ToOwned::to_owned));
+        let schema = schema();
+        let (inputs, arguments) = (self.inputs.clone(), arguments.map(ToOwned::to_owned));
         let check = move || {
-            let input = tool.input().map_err(CallError::failed)?;
+            let input = inputs.compiled(&schema).map_err(CallError::failed)?;
             let params = input.params(arguments.as_deref(), format)?.into_owned();
             Ok::<_, CallError>(Cow::Owned(params))
         };

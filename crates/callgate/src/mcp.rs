@@ -19,6 +19,8 @@ use tokio::sync::{broadcast, watch};
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
+use crate::model::output::CompiledOutput;
+use crate::model::schema::cache::SchemaCache;
 use crate::upstream::{BoxFuture, CallError};
 use crate::wire::jsonrpc::INTERNAL_ERROR;
 use calls::elicitation::Questions;
@@ -74,6 +76,8 @@ pub use self::{
 pub struct Mcp {
     gateway: Arc<Gateway>,
     sessions: Sessions,
+    /// Compiled output schemas.
+    outputs: SchemaCache<CompiledOutput>,
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
     unread_pages: UnreadPages,
@@ -193,6 +197,7 @@ impl Mcp {
         Self {
             gateway,
             sessions,
+            outputs: SchemaCache::new(CompiledOutput::compile),
             cancellations: Arc::default(),
             questions: Arc::default(),
             unread_pages: UnreadPages::default(),

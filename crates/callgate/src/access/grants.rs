@@ -154,7 +154,7 @@ impl fmt::Display for GrantSource {
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
-    /// The listing of the last catalog. The key is the number of the catalog.
+    /// The last listing that was computed for these grants. The key is the number of the catalog.
     pub(crate) listing: LastValueCache,
 }
 

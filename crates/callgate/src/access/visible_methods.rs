@@ -1,35 +1,41 @@
 //! Methods that services list for a caller.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::MethodSet;
+use super::last_value_cache::LastValueCache;
 
 /// Name of a service and the methods that it lists; `None` if the list is unknown.
 type Listed = (Arc<str>, Option<Arc<MethodSet>>);
 
 /// Methods that services list for a caller. Only services with a
 /// [`MethodLister`](crate::upstream::MethodLister) are included.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct VisibleMethods(Box<[Listed]>);
+#[derive(Debug)]
+pub(crate) struct VisibleMethods {
+    listed: Box<[Listed]>,
+    /// Listing of the last catalog, restricted to these methods. The key is the number of the unrestricted listing.
+    pub(crate) listing: LastValueCache,
+}
 
 impl VisibleMethods {
     pub(crate) fn new(listed: impl IntoIterator<Item = Listed>) -> Self {
-        Self(listed.into_iter().collect())
+        Self { listed: listed.into_iter().collect(), listing: LastValueCache::default() }
     }
 
     /// Merges the lists of several services.
     pub(crate) fn merge(each: &[Arc<Self>]) -> Self {
-        Self::new(each.iter().flat_map(|one| one.0.iter().cloned()))
+        Self::new(each.iter().flat_map(|one| one.listed.iter().cloned()))
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter().map(|(name, _)| name)
+        self.listed.iter().map(|(name, _)| name)
     }
 
     /// Returns the list of a service. The outer `None` means that the service does not restrict its methods; the inner `None`
     /// means that the list is unknown.
     pub(crate) fn of(&self, service: &str) -> Option<&Option<Arc<MethodSet>>> {
-        self.0.iter().find(|(name, _)| **name == *service).map(|(_, listed)| listed)
+        self.listed.iter().find(|(name, _)| **name == *service).map(|(_, listed)| listed)
     }
 
     /// Returns `true` if the upstream lists the method, or does not restrict its methods.
@@ -38,5 +44,19 @@ impl VisibleMethods {
             listed.as_ref().is_some_and(|methods| methods.contains(id))
         };
         self.of(upstream).is_none_or(lists)
+    }
+}
+
+impl PartialEq for VisibleMethods {
+    fn eq(&self, other: &Self) -> bool {
+        self.listed == other.listed
+    }
+}
+
+impl Eq for VisibleMethods {}
+
+impl Hash for VisibleMethods {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.listed.hash(state);
     }
 }

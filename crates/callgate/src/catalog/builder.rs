@@ -1,8 +1,8 @@
 //! Building of a [`Catalog`].
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -12,6 +12,7 @@ use crate::access::Requirement;
 use crate::catalog::listing::{listings, visible_listings};
 use crate::model::finding::Finding;
 use crate::model::method::{DefinitionError, InvalidMethod, Method};
+use crate::model::schema::cache::CachedSchema;
 use crate::model::tool;
 use crate::model::tool::ToolFormat;
 use crate::model::tool_name::{NameRequest, Prefix, ToolName, is_disambiguated, tool_names};
@@ -91,8 +92,8 @@ impl CatalogBuilder {
             ordinal: 0,
             parts: written.parts,
             own_check: written.check.map(Bytes::from),
-            input: OnceLock::new(),
-            output: OnceLock::new(),
+            input: CachedSchema::default(),
+            output_check: CachedSchema::default(),
             headers: written.headers,
             safety: written.safety,
             call_safety: written.call_safety,

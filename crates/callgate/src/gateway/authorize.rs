@@ -30,7 +30,7 @@ impl Gateway {
             }
             decided => decided?,
         };
-        if read_only && entry.call_safety != Safety::ReadOnly {
+        if read_only && entry.call_safety() != Safety::ReadOnly {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
         let entry = Arc::clone(entry);

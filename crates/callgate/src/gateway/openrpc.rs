@@ -172,7 +172,7 @@ fn write_method(
     let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
     params.sort_by_key(|param| param.required == Some(false));
     let is_variadic = entry.is_some_and(is_variadic);
-    let safety_is_guess = entry.is_some_and(|entry| entry.safety != entry.call_safety);
+    let safety_is_guess = entry.is_some_and(|entry| entry.safety() != entry.call_safety());
     let output = tool.output_schema.map(|schema| components.result(&source("result", schema)));
     let schema = output.unwrap_or_else(anything);
     let (summary, has_more) = summary(&tool.description);

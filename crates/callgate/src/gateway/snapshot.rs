@@ -7,9 +7,6 @@ use crate::access::ActiveLimits;
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::settings::Settings;
 use crate::gateway::visibility::Visibility;
-use crate::model::arguments::CompiledInput;
-use crate::model::method::DefinitionError;
-use crate::model::output::CompiledOutput;
 use crate::upstream::Upstream;
 
 pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;
@@ -29,7 +26,7 @@ pub(crate) struct Snapshot {
 }
 
 /// A tool that a caller may use, with the snapshot in which it was found.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct FoundTool {
     pub(super) snapshot: Arc<Snapshot>,
     pub(crate) entry: Arc<Entry>,
@@ -43,14 +40,8 @@ impl FoundTool {
         Self { snapshot, entry, upstream }
     }
 
-    /// Returns the compiled check schema.
-    pub(crate) fn input(&self) -> Result<&CompiledInput, DefinitionError> {
-        self.snapshot.catalog.input(&self.entry)
-    }
-
-    /// Returns the compiled output schema.
-    pub(crate) fn output(&self) -> Result<&CompiledOutput, DefinitionError> {
-        self.snapshot.catalog.output(&self.entry)
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.snapshot.catalog
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -9,7 +9,7 @@ use super::invisible::find_in;
 use super::{Level, LintOptions, Problem, Totals, tokens};
 use crate::catalog::{Catalog, Entry};
 use crate::mcp::MAX_PAGE_BYTES;
-use crate::model::arguments::ParamStyle;
+use crate::model::arguments::{CompiledInput, ParamStyle};
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
 use crate::model::tool::is_portable;
@@ -109,7 +109,8 @@ pub(super) fn unsendable(
     if style != ParamStyle::Positional {
         return None;
     }
-    let (given, absent) = catalog.input(entry).ok()?.unsendable()?;
+    let input = CompiledInput::compile(&catalog.check_schema(entry)).ok()?;
+    let (given, absent) = input.unsendable()?;
     let message = format!(
         "if `{absent}` is omitted and the later parameter `{given}` is given, the call cannot be sent by position; set \
          `params_by` to `position-null` or `either`, whichever the service accepts"

@@ -1,6 +1,6 @@
 //! Checking a call's arguments, and converting them to the parameters of the upstream.
 //!
-//! The check schema of a method is compiled on its first call.
+//! The check schema of a method is compiled on its first call. Methods with equal schemas share the result.
 
 mod problem;
 #[cfg(test)]

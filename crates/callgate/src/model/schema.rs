@@ -3,6 +3,7 @@
 //! Each type has a schema for clients and one for the check, see [`Purpose`]. [`of_type_expr`] converts types in PHP's
 //! notation, and [`normalise`] converts foreign schemas to the same form.
 
+pub(crate) mod cache;
 pub(crate) mod inline;
 pub(crate) mod normalise;
 #[cfg(feature = "macros")]

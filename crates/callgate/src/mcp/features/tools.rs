@@ -1,5 +1,7 @@
 //! `tools/list` and `tools/call`, in the format of each revision.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -15,6 +17,8 @@ use crate::mcp::{
     CallContext, CallReply, CallTarget, EncodedMessage, Mcp, McpError, McpResponse, Negotiated,
     RequestContext, ResultWriter, write_json,
 };
+use crate::model::method::DefinitionError;
+use crate::model::output::CompiledOutput;
 use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{CallError, CallFailure, CallOutput, Client, MAX_INLINE, ToolContent};
@@ -219,13 +223,15 @@ impl<'a> ToolCall<'a> {
             return Ok(structured);
         }
         let entry = &self.tool.entry;
+        let schema = || self.tool.catalog().output_schema(entry).unwrap_or_default();
         let Self { mcp, caller, .. } = *self;
         let is_inline = BlockingChecks::is_inline(caller, result.len(), entry.output_schema_len());
         let checked = if is_inline {
-            check_output(self.tool, result)
+            check_output(mcp.outputs.get(&entry.output_check, schema), result)
         } else {
-            let (tool, result) = (self.tool.clone(), result.to_owned());
-            let check = move || check_output(&tool, &result);
+            let schema = schema();
+            let (outputs, result) = (mcp.outputs.clone(), result.to_owned());
+            let check = move || check_output(outputs.compiled(&schema), &result);
             let checked = Box::pin(mcp.gateway.checks.run(caller, check)).await;
             checked.map_err(|error| {
                 format!(
@@ -296,8 +302,11 @@ impl<'a> ToolCall<'a> {
 }
 
 /// Fails with the reason if a result does not match its schema.
-fn check_output(tool: &FoundTool, result: &str) -> Result<(), String> {
-    tool.output().map_err(|error| error.to_string())?.check(result)
+fn check_output(
+    output: Result<Arc<CompiledOutput>, DefinitionError>,
+    result: &str,
+) -> Result<(), String> {
+    output.map_err(|error| error.to_string())?.check(result)
 }
 
 enum Structured {
