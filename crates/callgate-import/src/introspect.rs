@@ -131,7 +131,7 @@ struct Describer {
 /// A description of a method.
 #[derive(Debug, Default)]
 struct Described {
-    /// The reply; `None` if the service has no information about the method.
+    /// The reply; `None` if the service refused the request or has no information about the method.
     reply: Option<Value>,
     is_refused: bool,
 }

@@ -51,7 +51,7 @@ pub async fn read(
     reading: PhpOptions,
 ) -> anyhow::Result<Source> {
     let read = move || read_directory(&directory, &upstream, &reading);
-    tokio::task::spawn_blocking(read).await.context("reading was interrupted")?
+    tokio::task::spawn_blocking(read).await.context("failed to read the PHP files")?
 }
 
 fn read_directory(

@@ -1,4 +1,4 @@
-//! The tools of `jsonrpc_mcp`.
+//! Reads the tools that the Drupal module `jsonrpc_mcp` lists.
 
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};

@@ -152,8 +152,8 @@ fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     tracing::warn!(
         methods = named.join(", "),
         count = now.len(),
-        "every caller may call methods without a section, even without a token; if this is intended, \
-         set `open_methods` to `allow`; otherwise add sections, or set it to `refuse`"
+        "methods that have no section can be called by everyone, even without a token. If this is intended, set \
+         `open_methods` to `allow`. Otherwise add sections to the methods, or set `open_methods` to `refuse`"
     );
 }
 

@@ -33,7 +33,7 @@ pub struct Listing {
 pub struct Page {
     /// The tools as JSON, separated by commas. The slices are sent in this order.
     pub tools: Vec<Bytes>,
-    /// Index of the last tool.
+    /// Index in the catalog of the last tool of this page.
     pub(crate) last: Option<u32>,
     /// Offset of the next page.
     pub next: Option<usize>,

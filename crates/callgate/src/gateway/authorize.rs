@@ -1,4 +1,5 @@
-//! Access decisions: a denied tool is reported as unknown.
+//! Access decisions: a denied tool is reported as unknown. There is one exception: over REST and JSON-RPC, anonymous
+//! callers are told that a tool requires a login.
 
 use std::sync::{Arc, LazyLock};
 

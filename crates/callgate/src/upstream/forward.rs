@@ -32,6 +32,7 @@ mod request;
 mod breaker;
 mod send;
 mod service;
+mod retry;
 mod forwarded_call;
 mod reply;
 mod failure;

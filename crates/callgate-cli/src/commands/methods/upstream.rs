@@ -189,7 +189,7 @@ fn changed(name: &str, row: Option<&UpstreamRow>, values: &[String]) -> Result<M
         Some(row) => keys_of_row(row).map_err(|error| {
             hinted(
                 format!("upstream `{name}`: {error}"),
-                "replace all keys with `callgate upstream set NAME -`",
+                "replace all keys: `callgate upstream set NAME -` reads them as a JSON object from standard input",
             )
         })?,
         None => Map::new(),

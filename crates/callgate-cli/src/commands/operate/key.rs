@@ -49,7 +49,9 @@ async fn rotate(store: &SqlStore, now: bool) -> Result<()> {
     let key = key.context("cannot generate random numbers")?;
     let is_added = store.add_key(&key).await?;
     let keys = store.keys(SESSION_KEYS).await?;
-    let newest = keys.first().context("the new key is missing")?;
+    let newest = keys
+        .first()
+        .context("the keys were deleted from the registry while this command ran; run it again")?;
     if !is_added {
         let made_at = timestamp(newest.created_at);
         return Err(hinted(

@@ -14,7 +14,7 @@ use crate::config::{Config, UpstreamSummary};
 use crate::errors::hinted;
 use crate::{printer, registry};
 
-/// Maximum length of a secret, in bytes.
+/// Length from which a secret is refused, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
 pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()> {

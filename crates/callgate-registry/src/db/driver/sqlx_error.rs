@@ -97,7 +97,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
     }
 }
 
-/// Classifies by SQLite's primary code, which is the low byte.
+/// Classifies an error by SQLite's primary result code, which is the low byte of the extended result code.
 fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     let code = said.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
     match code {

@@ -146,7 +146,8 @@ impl Components {
 struct SchemaMover<'a> {
     components: &'a mut Components,
     source: &'a SourceSchema,
-    /// Keys of definitions by path; `None` if a definition cannot be moved.
+    /// Key of each definition in the document, by its path in the source schema; `None` if the definition cannot be
+    /// moved.
     keys: HashMap<String, Option<String>>,
     /// Paths and keys of definitions that are still to be written.
     pending: Vec<(String, String)>,

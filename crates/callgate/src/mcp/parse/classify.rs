@@ -204,7 +204,7 @@ fn check_modern<'a>(
     Ok(Route::Modern(request))
 }
 
-/// Returns the error that a server without modern revisions sends for a revision that it does not know.
+/// Returns the error that a server without modern revisions sends for a modern request.
 fn legacy_only(version: &str, newest: Revision) -> McpError {
     let message = format!(
         "Unsupported protocol version {version}; this server offers up to {newest}: begin with \

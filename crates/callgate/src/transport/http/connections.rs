@@ -16,7 +16,7 @@ use crate::access::Principal;
 /// Minimum time for which a connection must have been idle before a new connection of the same address may replace it.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Minimum time between two warnings about the limit.
+/// Minimum time between two warnings that `max_connections` is reached.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time for which a response may be sent before a connection of another address may replace the connection.

@@ -1,35 +1,27 @@
-//! A call of a method of the service: its limits, its credentials, and whether its request is sent again.
-//!
-//! Requests are also sent again in `send/batch.rs` (calls of a refused batch) and in `http_client/http1.rs` (a closed
-//! idle connection).
+//! A call of a method of the service: its limits, its credentials, its request and its reply.
 
 use std::pin::{Pin, pin};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use super::Forward;
 use super::auth::credential::Authentication;
 use super::auth::redact::Secrets;
 use super::auth::rejection::SentCredential;
 use super::breaker::Attempt;
 use super::failure::Failure;
 use super::options::SecretJson;
-use super::reply::{Problem, ServiceResponse};
+use super::reply::ServiceResponse;
 use super::request::{self, RequestId};
+use super::retry::{RETRY_PAUSE, is_discarded};
 use super::send::queue::{QueuedRequest, ReplySender};
 use super::service::{Post, Service};
-use super::{Forward, known_errors};
 use crate::access::Share;
-use crate::http_client::send_error::SendErrorKind;
-use crate::model::method::Safety;
 use crate::upstream::Call;
 use crate::upstream::timer::until;
-
-/// Delay before a request that got no connection is retried.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A call of a method of the service.
 pub(super) struct ForwardedCall<'a> {
@@ -247,33 +239,5 @@ impl<'a> ForwardedCall<'a> {
         } else {
             self.forward.shared_credential()
         }
-    }
-}
-
-/// Returns `true` if the service certainly discarded the request.
-fn is_discarded(response: &ServiceResponse) -> bool {
-    !response.status.is_success() && known_errors::is_queue_full(&response.body)
-}
-
-impl Failure {
-    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
-    /// response. Returns `false` after a timeout.
-    fn may_be_retried(&self, safety: Safety) -> bool {
-        if let Self::Unexpected(response) = self {
-            return matches!(response.problem, Problem::QueueFull);
-        }
-        let Self::Send(error) = self else { return false };
-        match error.kind {
-            SendErrorKind::NotSent | SendErrorKind::ClosedInHandshake => true,
-            SendErrorKind::Broken { has_response_bytes } => {
-                !has_response_bytes && safety == Safety::ReadOnly
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns `true` if an immediate retry would fail as well.
-    fn needs_pause(&self) -> bool {
-        self.found_no_connection() || matches!(self, Self::Unexpected(_))
     }
 }

@@ -112,7 +112,9 @@ pub(crate) enum LoginError {
         "the response to the login sets no cookie; if the result has a token, set `login.header`"
     )]
     NoCookie,
-    #[error("the result of the login has no text at `login.token`")]
+    #[error(
+        "the login returned no usable token; `login.token` must be a JSON Pointer to a text or a number in the result of the login"
+    )]
     NoToken,
     #[error("{0}")]
     Failed(String),

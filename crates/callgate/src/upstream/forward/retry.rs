@@ -1,0 +1,44 @@
+//! Decides whether a request is sent again.
+//!
+//! `ForwardedCall::send` sends a request again if the first one failed, and `ForwardedCall::exchange` if the service
+//! refused the access token or the session. Requests are also sent again in `send/batch.rs` (calls of a refused batch)
+//! and in `http_client/http1.rs` (a closed idle connection).
+
+use std::time::Duration;
+
+use super::failure::Failure;
+use super::known_errors;
+use super::reply::{Problem, ServiceResponse};
+use crate::http_client::send_error::SendErrorKind;
+use crate::model::method::Safety;
+
+/// Delay before a request that got no connection is sent again.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Returns `true` if the service certainly discarded the request.
+pub(super) fn is_discarded(response: &ServiceResponse) -> bool {
+    !response.status.is_success() && known_errors::is_queue_full(&response.body)
+}
+
+impl Failure {
+    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
+    /// response. Returns `false` after a timeout.
+    pub(super) fn may_be_retried(&self, safety: Safety) -> bool {
+        if let Self::Unexpected(response) = self {
+            return matches!(response.problem, Problem::QueueFull);
+        }
+        let Self::Send(error) = self else { return false };
+        match error.kind {
+            SendErrorKind::NotSent | SendErrorKind::ClosedInHandshake => true,
+            SendErrorKind::Broken { has_response_bytes } => {
+                !has_response_bytes && safety == Safety::ReadOnly
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns `true` if an immediate retry would fail as well.
+    pub(super) fn needs_pause(&self) -> bool {
+        self.found_no_connection() || matches!(self, Self::Unexpected(_))
+    }
+}
