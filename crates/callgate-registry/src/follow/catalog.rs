@@ -152,7 +152,7 @@ fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     tracing::warn!(
         methods = named.join(", "),
         count = now.len(),
-        "methods that have no section can be called by everyone, even without a token. If this is intended, set \
+        "everyone can call methods without a section, even without a token. If this is intended, set \
          `open_methods` to `allow`. Otherwise add sections to the methods, or set `open_methods` to `refuse`"
     );
 }
