@@ -125,7 +125,8 @@ fn split_types(schema: &mut Schema) {
             schema.shift_insert(at, "type".to_owned(), one.as_str().into());
         }
         _ if members(schema).next().is_some()
-            && members(schema).all(|it| is_within(it, &types)) =>
+            && (members(schema).all(|it| is_within(it, &types))
+                || (!schema.contains_key("type") && members(schema).all(is_typed))) =>
         {
             schema.shift_remove("type");
         }
@@ -284,10 +285,12 @@ fn list_all_types(schema: &mut Schema) {
     split_types(schema);
 }
 
-/// Moves the members of nested unions to the outer one, since some clients support only one level.
+/// Moves the members of nested unions to the outer one, since some clients support only one level. Inner unions are
+/// flattened first, because equal members of an inner `anyOf` would prevent that the outer union is flattened.
 fn flatten(schema: &mut Schema) {
     for outer in UNIONS {
-        let Some(Value::Array(members)) = schema.get(outer) else { continue };
+        let Some(Value::Array(members)) = schema.get_mut(outer) else { continue };
+        members.iter_mut().filter_map(Value::as_object_mut).for_each(flatten);
         let Some((flat, description)) = flattened(outer, members) else { continue };
         schema.insert(outer.to_owned(), Value::Array(flat));
         if let Some(description) = description {
@@ -470,6 +473,16 @@ mod tests {
     }
 
     #[test]
+    fn values_beside_a_union_with_types_are_not_split_by_type() {
+        let typed = json!({
+            "type": ["number", "array"], "enum": [0, []], "anyOf": [{"type": "number"}],
+        });
+        let served = json!({"enum": [0, []], "anyOf": [{"type": "number"}]});
+        assert_eq!(rewritten(&typed), served);
+        assert_eq!(single_types(&served), None);
+    }
+
+    #[test]
     fn members_that_became_unions_are_not_rewritten_again() {
         let member = json!({"type": ["string", "object"], "unevaluatedProperties": false});
         let served = rewritten(&json!({"enum": [{}, ""], "anyOf": [member]}));
@@ -541,6 +554,12 @@ mod tests {
                 Value::Object(types.into_iter().chain(keywords).collect())
             })
         })
+    }
+
+    #[test]
+    fn a_union_of_unions_is_flattened_completely() {
+        let served = rewritten(&json!({"oneOf": [{"anyOf": [{}, {"type": ["number"]}]}]}));
+        assert_eq!(single_types(&served), None, "{served}");
     }
 
     proptest! {
