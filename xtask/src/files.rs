@@ -37,3 +37,51 @@ fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     paths.sort();
     Ok(paths)
 }
+
+/// Returns the source files of the crates that no `mod` line names. Such files are not compiled.
+pub(crate) fn orphans(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for package in entries(&root.join("crates"))?.into_iter().filter(|path| path.is_dir()) {
+        for file in files_below(&package.join("src"), "rs")? {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            let directory = file.parent().unwrap_or(root);
+            let is_root = matches!(&*name, "lib" | "main") || directory.ends_with("bin");
+            let parents = [
+                directory.join("lib.rs"),
+                directory.join("main.rs"),
+                directory.with_extension("rs"),
+            ];
+            let declares = |parent: &PathBuf| {
+                read(parent).is_ok_and(|text| {
+                    text.contains(&format!("mod {name};"))
+                        || text.contains(&format!("#[path = \"{name}.rs\"]"))
+                })
+            };
+            if !is_root && !parents.iter().any(declares) {
+                let shown = file.strip_prefix(root).unwrap_or(&file).display();
+                problems.push(format!("{shown}: no `mod` line names this file"));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_mod_line_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let source = root.path().join("crates/a/src");
+        fs::create_dir_all(source.join("b")).unwrap();
+        for (file, text) in
+            [("lib.rs", "mod b;"), ("b.rs", "pub(crate) mod c;"), ("b/c.rs", ""), ("b/d.rs", "")]
+        {
+            fs::write(source.join(file), text).unwrap();
+        }
+        let problem = "crates/a/src/b/d.rs: no `mod` line names this file";
+        assert_eq!(orphans(root.path()).unwrap(), [problem]);
+        assert_eq!(orphans(&crate::root()).unwrap(), [] as [&str; 0]);
+    }
+}

@@ -6,7 +6,7 @@ mod dependencies;
 mod features;
 mod documents;
 mod behaviours;
-mod references;
+mod unexplained_numbers;
 mod spelling;
 mod test;
 mod bench;

@@ -10,8 +10,9 @@ use anyhow::Context as _;
 use callgate_test_support::{DatabaseServer, Engine, WORKSPACE_BUILT, debian, npm};
 use serde_json::Value;
 
+use crate::files::orphans;
 use crate::run::{Run, Step, panic_message};
-use crate::{behaviours, dependencies, documents, features, references, root, spelling};
+use crate::{behaviours, dependencies, documents, features, root, spelling, unexplained_numbers};
 
 /// Builds and tests the whole workspace at once, so that each crate is compiled with only one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
@@ -121,6 +122,7 @@ pub(crate) fn check(run: &mut Run) {
 fn check_and_build(run: &mut Run) -> bool {
     run.step(&Step::cargo("check the format", &["fmt", "--all", "--check"]));
     check_documents(run);
+    run.check("check that all source files are compiled", || orphans(&root()));
     run.check("check the dependencies", dependencies::problems);
     run.step(&build())
 }
@@ -129,7 +131,7 @@ fn check_and_build(run: &mut Run) -> bool {
 pub(crate) fn check_documents(run: &mut Run) {
     run.check("check the documents", documents::problems);
     run.check("check the table of behaviours", || behaviours::problems(&root()));
-    run.check("check for numbers without a meaning", || references::problems(&root()));
+    run.check("check for numbers without a meaning", || unexplained_numbers::problems(&root()));
 }
 
 /// Builds every target for the tests, with clippy as the compiler of the workspace's crates.
