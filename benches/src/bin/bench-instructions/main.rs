@@ -29,7 +29,7 @@ const MARKED: f64 = 0.03;
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Number of counted requests.
-    #[arg(long, default_value_t = 3000)]
+    #[arg(long, default_value_t = 9000)]
     requests: u32,
     /// File for the table, as Markdown. Its previous figures are compared.
     #[arg(long)]
