@@ -15,7 +15,7 @@ use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand, RegistryCommand};
 use crate::config::{Config, exposed_password};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};

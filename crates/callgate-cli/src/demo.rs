@@ -11,7 +11,7 @@ use callgate_registry::{
     GrantHolder, MethodRow, NewToken, SqlStore, Store as _, StoreError, Token,
 };
 
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 pub(crate) use application::application;
 

@@ -4,7 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
-mod errors;
+mod error_hints;
 mod logging;
 mod printer;
 mod registry;

@@ -7,7 +7,7 @@ use callgate::internal::{escape_invisible, escape_invisible_json};
 use callgate_import::{Line, Report};
 use serde_json::{Map, Value};
 
-use crate::errors;
+use crate::error_hints;
 
 pub(crate) use callgate_import::one_line;
 
@@ -88,7 +88,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
 /// Prints an error, with its hint.
 pub(crate) fn error(error: &anyhow::Error) {
     message(format_args!("callgate: {error:#}"));
-    if let Some(hint) = errors::hint(error) {
+    if let Some(hint) = error_hints::hint(error) {
         message(format_args!("hint: {hint}"));
     }
 }

@@ -10,7 +10,7 @@ use callgate_registry::{
 };
 
 use crate::config::{Config, DEMO_FILE};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 /// Maximum number of unused entries of an overlay that are logged.
 const MAX_LOGGED: usize = 20;

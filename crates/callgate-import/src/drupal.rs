@@ -16,7 +16,7 @@ use callgate::forward::{CallOutcome, QueryError, Target, ToolPath};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service};
 use crate::source::{Refusal, Source, UpstreamKeys};

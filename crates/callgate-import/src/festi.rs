@@ -9,7 +9,7 @@ use callgate_registry::{
     ImportGrant, MethodRow, SectionRow, TableNames, action_key, is_protocol_method, read_festi,
 };
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::required_sections::RequiredSectionsByKey;
 use crate::source::{AccessProposal, Proposal, Refusal, RequiredMask, Source};
 

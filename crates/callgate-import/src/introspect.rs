@@ -16,7 +16,7 @@ use callgate_registry::MethodRow;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service, is_unknown_method, shortened_message};
 use crate::source::{Proposal, Refusal, Source};

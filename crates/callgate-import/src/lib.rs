@@ -5,7 +5,7 @@
 //! and is written in one transaction. Each import stores the values that it wrote, so that the next import keeps values
 //! that people changed since then. [`watch`] repeats imports, and [`export`] writes the registry's methods.
 
-mod hint;
+mod hinted;
 mod limits;
 mod text;
 mod yaml;
@@ -34,7 +34,7 @@ pub mod fuzzing;
 pub mod watch;
 
 pub use description::Description;
-pub use hint::{Hinted, hinted};
+pub use hinted::{Hinted, hinted};
 pub use plan::{Added, Detail, Guess, ImportedMethod, Importer, Line, Override, Plan, Report};
 pub use required_sections::{RequiredSections, RequiredSectionsByKey, named_masks};
 pub use service::{Attempts, Service};

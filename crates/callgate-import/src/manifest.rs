@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::source::{Proposal, RequiredMask, Source};
 
 /// Methods and the classes that their types name.
@@ -142,9 +142,9 @@ pub(crate) enum ParamsBy {
     Name,
     /// As a list.
     Position,
-    /// As a list, or as an object if the list would have a gap.
+    /// As a list, or as an object if a parameter before the last given one is absent.
     Either,
-    /// As a list, with null in gaps.
+    /// As a list, with null for each absent parameter.
     PositionNull,
 }
 
@@ -334,7 +334,7 @@ fn type_row((name, class): (String, Class)) -> TypeRow {
     TypeRow { name, fields: json(class.fields), schema: json(class.schema) }
 }
 
-/// Returns the name of a variant, which is the value of the column.
+/// Returns the serialized name of a variant, as the registry stores it.
 fn name(variant: impl Serialize) -> Option<String> {
     json!(variant).as_str().map(ToOwned::to_owned)
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::source::{Refusal, Source};
 use crate::text::counted;
 use crate::yaml;

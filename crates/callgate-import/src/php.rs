@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::source::Source;
 use crate::text::counted;
 use common_method_parts::Reader;

@@ -5,6 +5,7 @@ pub(crate) mod columns;
 mod merge;
 mod required_sections;
 mod overrides;
+mod removed_methods;
 mod report;
 mod shared;
 mod written;
@@ -19,10 +20,9 @@ use callgate_registry::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::required_sections::RequiredSections;
 use crate::source::{ImportOptions, Proposal, Refusal, Source, SourceParams, kind};
-use columns::normalized;
 use merge::{Merged, Registry, case_conflict};
 use required_sections::{display, masks, strictest};
 use shared::share_actions;
@@ -369,47 +369,6 @@ impl Plan {
         }
     }
 
-    /// Removes methods that the source no longer has. Keeps methods that the source still has but that are refused now.
-    fn remove_missing(&mut self, registry: &Registry<'_>) {
-        let Registry { source, options, .. } = registry;
-        let known: HashSet<&str> = source
-            .methods
-            .iter()
-            .map(|method| method.row.rpc_method.as_str())
-            .chain(source.refused.iter().filter(|it| !it.hides).map(|it| it.id.as_str()))
-            .collect();
-        let suffix = options.name_suffix();
-        let is_superseded = |name: &str| {
-            name.strip_suffix(&suffix).is_some_and(|name| source.supersedes.contains(&name))
-        };
-        let mut missing: Vec<&ImportRow> = registry.written.values().copied().collect();
-        missing.retain(|note| {
-            source.upstreams.contains(&note.upstream)
-                && !known.contains(note.rpc_method.as_str())
-                && options.selects(&note.rpc_method)
-        });
-        missing.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
-        for note in missing {
-            let row = registry.methods.get(note.rpc_method.as_str());
-            let Some(row) = row.filter(|row| row.upstream_name() == note.upstream) else {
-                continue;
-            };
-            let mut written = Written::parse(note);
-            if note.source == source.name || is_superseded(&note.source) {
-                self.remove(row, note, written, options.prune);
-            } else if written.also_in.remove(&source.name) {
-                self.note(&written, note, &note.source);
-            }
-        }
-        if !self.removed.is_empty() && source.can_be_named() {
-            self.notes.push(format!(
-                "note: if the removed methods came from another source that is also called {}, import that source again \
-                 with `--name NAME`",
-                source.name
-            ));
-        }
-    }
-
     /// Keeps a method that another source of the same kind wrote and still has. `stricter` are the sections of this
     /// source, if it requires more.
     fn keep_of(
@@ -439,33 +398,6 @@ impl Plan {
     fn note(&mut self, written: &Written, last: &ImportRow, source: &str) {
         let note = written.to_row(&last.upstream, &last.rpc_method, source);
         self.import.changes.push(ImportChange::Note(note));
-    }
-
-    fn remove(&mut self, row: &MethodRow, note: &ImportRow, mut written: Written, prune: bool) {
-        if let Some(other) = written.also_in.pop_first() {
-            let reason = format!("all columns, since {other} has the method");
-            self.kept.push(Refusal::new(&note.rpc_method, reason));
-            // This style was set for all methods of the source that no longer has the method.
-            written.source_params_by = None;
-            return self.note(&written, note, &other);
-        }
-        let was_removed = std::mem::replace(&mut written.is_removed, true);
-        if prune {
-            self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
-        } else if written.is_hidden() || normalized(row).exposed.as_deref() == Some("0") {
-            // The method was hidden before. If a person has exposed it since then, it stays exposed.
-            if !was_removed {
-                self.note(&written, note, &note.source);
-            }
-            return;
-        } else {
-            let hidden = Some("0".to_owned());
-            written.set_hidden();
-            let note = written.to_row(&note.upstream, &note.rpc_method, &note.source);
-            let row = Box::new(MethodRow { exposed: hidden, ..row.clone() });
-            self.import.changes.push(ImportChange::Write { row, needs: None, note });
-        }
-        self.removed.push(row.rpc_method.clone());
     }
 
     /// Adds classes. If all methods are on one upstream, the classes apply only to its methods, because another service

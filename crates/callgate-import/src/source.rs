@@ -1,6 +1,6 @@
 //! The methods and access rules that a source proposes, before they are compared with the registry.
 
-mod safety;
+mod safety_guess;
 mod selection;
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use callgate_registry::{
 };
 use serde_json::Value;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::limits::{
     MAX_METHOD_BYTES, MAX_SOURCE_BYTES, METHOD_OVERHEAD, method_bytes, type_bytes,
 };
@@ -21,7 +21,7 @@ use crate::text::shortened;
 
 pub use selection::Selection;
 
-pub(crate) use safety::declared as declared_safety;
+pub(crate) use safety_guess::declared as declared_safety;
 
 /// Options of an import from any source.
 #[derive(Debug, Clone, Default)]
@@ -305,7 +305,7 @@ impl Proposal {
     pub(crate) fn new(mut row: MethodRow, safety: Option<Safety>) -> Self {
         let description = row.description.as_deref().unwrap_or_default();
         let guess =
-            if safety.is_none() { safety::guess(&row.rpc_method, description) } else { None };
+            if safety.is_none() { safety_guess::guess(&row.rpc_method, description) } else { None };
         row.safety = match (safety, guess) {
             (Some(safety), _) => Some(safety.as_str().to_owned()),
             (None, guess) => guess.map(|guess| format!("{GUESSED}{}", guess.as_str())),
@@ -393,7 +393,7 @@ pub(crate) struct AccessProposal {
     pub(crate) sections: Vec<SectionRow>,
     pub(crate) roles: Vec<RoleRow>,
     pub(crate) users: Vec<UserRow>,
-    /// Grants. Their users and roles have the ids of the source.
+    /// Grants. They refer to users and roles by the ids in the source, not by the ids in the registry.
     pub(crate) grants: Vec<ImportGrant>,
 }
 

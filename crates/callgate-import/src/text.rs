@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use callgate::internal::escape_invisible;
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::limits::MAX_DOCUMENT_BYTES;
 
 /// Returns a file's text, without a byte order mark.

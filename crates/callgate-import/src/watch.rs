@@ -10,7 +10,7 @@ use callgate_registry::SqlStore;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::plan::{Detail, Importer, Report};
 use crate::text::one_line;
 

@@ -215,7 +215,7 @@ impl Item<'_> {
         quote_spanned!(self.signature.output.span()=> .run(#closure))
     }
 
-    /// Like [`Self::run`], for a function that neither waits nor has a context.
+    /// Like [`Self::run`], for a function that is not `async` and has no context parameter.
     fn run_now(&self, arguments: &TokenStream, body: &TokenStream) -> TokenStream {
         let closure = if self.has_no_plugin() {
             quote!(|#arguments| { #body })

@@ -24,7 +24,7 @@
 //! # }
 //! ```
 
-mod check;
+mod client_check;
 pub(crate) mod examples;
 mod general;
 pub(crate) mod invisible;
@@ -43,10 +43,10 @@ use crate::catalog::{Catalog, Entry};
 use crate::gateway::Settings;
 use crate::model::ParamStyle;
 use crate::model::tool::ToolFormat;
-use check::{LintedTool, named};
+use client_check::{LintedTool, named};
 use examples::refused_examples;
 
-pub use check::Check;
+pub use client_check::Check;
 pub use client_profile::{ClientProfile, Rule};
 
 /// Estimated number of bytes of JSON per token of a model. Tools of real services have 3.2 to 4.6 bytes per token with

@@ -6,6 +6,7 @@
 
 pub(crate) mod parse;
 pub(crate) mod reply;
+mod random_id;
 mod sessions;
 mod calls;
 mod streams;
@@ -23,23 +24,23 @@ use crate::model::output::CompiledOutput;
 use crate::model::schema::cache::SchemaCache;
 use crate::upstream::{BoxFuture, CallError};
 use crate::wire::jsonrpc::INTERNAL_ERROR;
-use calls::elicitation::Questions;
 use calls::in_flight::Cancellations;
+use calls::questions::Questions;
 use features::tasks::Tasks;
 use parse::classify::classify;
 use sessions::unread_pages::UnreadPages;
 use streams::event::{Change, MAX_WAITING};
 
 pub(crate) use calls::context::{CallContext, RequestContext};
-pub(crate) use calls::elicitation::CallTarget;
 pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
 pub(crate) use calls::negotiated::Negotiated;
+pub(crate) use calls::questions::CallTarget;
 pub(crate) use features::tools::MAX_PAGE_BYTES;
 pub(crate) use parse::classify::McpRequest;
 #[cfg(feature = "http")]
 pub(crate) use parse::envelope::request_id;
 pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};
-pub(crate) use sessions::session::Session;
+pub(crate) use sessions::session_id::Session;
 
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
 pub use features::completion::{Complete, CompletionReference, CompletionRequest, Completions};
@@ -50,8 +51,9 @@ pub use features::prompts::{GetPromptResult, Prompt, Prompts};
 pub use features::resource_function::{IntoContents, ResourceFunction};
 pub use features::resources::{Resource, Resources};
 pub use features::tasks::{Task, TaskStatus, TaskStore};
+pub use sessions::Sessions;
 pub use sessions::relay::Relay;
-pub use sessions::session::{Nonce, SessionKey, Sessions};
+pub use sessions::session_id::{Nonce, SessionKey};
 pub use sessions::state::{SessionChange, SessionEdit, SessionState, SessionStore};
 pub use streams::event::{Identify, IdentifyError};
 pub use streams::event_store::{EventStore, StoredEvent};
@@ -121,6 +123,13 @@ pub struct Inbound<'a> {
     pub accepts_events: bool,
 }
 
+impl Inbound<'_> {
+    /// Returns `true` if only read-only tools may run.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.kind == InboundKind::RawRequest
+    }
+}
+
 impl std::fmt::Debug for Inbound<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Inbound").field("kind", &self.kind).finish_non_exhaustive()
@@ -142,7 +151,7 @@ pub enum McpResponse {
     /// The message needs no response.
     Accepted,
     /// A call that runs.
-    Call(RunningCall),
+    Call(Box<RunningCall>),
     /// A stream of notifications.
     Notifications(Box<NotificationStream>),
     /// A stream that the client resumed.

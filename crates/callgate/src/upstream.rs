@@ -1,6 +1,6 @@
 //! Upstreams run methods: functions in this process, or services.
 
-pub(crate) mod budget;
+pub(crate) mod memory_budget;
 mod call_error;
 pub(crate) mod client;
 pub(crate) mod content;
@@ -21,11 +21,11 @@ use crate::access::Caller;
 use crate::model::arguments::ParamStyle;
 use crate::model::method::Safety;
 
-pub use budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 pub use call_error::{CallError, CallFailure, NotFound};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};
 pub use credentials::{CredentialError, Credentials, ReplaceStatus};
+pub use memory_budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 
 /// Default time limit of a call.

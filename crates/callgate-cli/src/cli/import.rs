@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::values::section_and_mask;
 use crate::commands::ServiceOptions;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 /// Name of the default description of a Drupal site.
 pub(super) const DRUPAL_TOOLS: &str = "tools";
@@ -218,14 +218,15 @@ pub(crate) struct ImportOptions {
     /// Do not import methods whose name in the source matches; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Section and mask that callers need, for methods without sections in the source; may be repeated, and
+    /// Section and mask that callers need, for methods without sections in the source. For tools of the Drupal
+    /// module `jsonrpc_mcp`, callers need it in addition to the sections in the source. May be repeated, and
     /// callers then need all of them. Without a mask, read-only methods need `read`, and others need `write`. A
     /// section that does not exist is created
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, RequiredMask)>,
     /// How the parameters of all methods of this source are sent: `name` (an object), `position` (a list),
-    /// `either` (a list, or an object if the list would have a gap) or `position-null` (a list, with null for
-    /// each gap). Later imports of the source keep this style; `described` removes it
+    /// `either` (a list, or an object if a parameter before the last given one is absent) or `position-null` (a
+    /// list, with null for each absent parameter). Later imports of the source keep this style; `described` removes it
     #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
     params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them

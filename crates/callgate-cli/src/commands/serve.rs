@@ -27,7 +27,7 @@ use tokio::runtime::{self, Handle};
 use super::methods::import;
 use crate::cli::{GlobalArgs, ServeArgs};
 use crate::config::{Config, ForwardFactory};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{demo, logging, printer, registry};
 use client_configuration::client_configuration;
 

@@ -10,7 +10,7 @@ use callgate_registry::{AttachOptions, DatabaseUrl, Overlay, PollIntervals, Tabl
 use super::ATTACH_PASSWORD_VARIABLE;
 use super::database::with_password;
 use super::sources::Values;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 #[derive(Debug)]
 pub(crate) struct Attach {

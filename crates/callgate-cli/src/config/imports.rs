@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::known_keys::{IMPORT_KEYS, Keys};
 use crate::cli::Import;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 #[derive(Debug, Default)]
 pub(crate) struct Imports(BTreeMap<String, Repeated>);

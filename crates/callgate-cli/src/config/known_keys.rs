@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
@@ -155,7 +155,7 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap) or `position-null` (as a list, with null for each gap); this key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
+params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if a parameter before the last given one is absent) or `position-null` (as a list, with null for each absent parameter); this key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
 first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
 members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request

@@ -18,7 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::known_keys::KEYS;
 use super::{ATTACH_PASSWORD_VARIABLE, Imports, PASSWORD_VARIABLE, TOKEN_VARIABLE, Upstreams};
 use crate::cli::{Cli, Command, TryArgs, address};
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 
 /// Variables with the prefix `CALLGATE_` that are not keys.
 const OTHER_VARIABLES: [&str; 4] =

@@ -56,7 +56,7 @@ impl<'a> Bundle<'a> {
 
     fn copy(&mut self, schema: &Value, own_root: &'a Value) -> anyhow::Result<Value> {
         let bytes = json_bytes(schema, self.bytes_left).with_context(|| {
-            format!("the schemas that it refers to have more than {MAX_COPIED_BYTES} bytes")
+            format!("the schema and all schemas that it refers to have more than {MAX_COPIED_BYTES} bytes together")
         })?;
         self.bytes_left -= bytes;
         let mut copy = schema.clone();

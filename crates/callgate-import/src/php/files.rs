@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::PhpOptions;
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::source::Refusal;
 
 /// Maximum number of files.

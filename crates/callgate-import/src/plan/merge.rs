@@ -133,7 +133,7 @@ impl<'a> Registry<'a> {
         }
         let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
         let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
-        let another = "sections, since another source requires more".to_owned();
+        let another = "sections, because another kind of source requires more".to_owned();
         let another = Some(another).filter(|_| needs.kept == Some(KeepReason::Another));
         Ok(Merged {
             row,
@@ -160,8 +160,8 @@ impl<'a> Registry<'a> {
         };
         let ((plugin, method), owner) = (row.permission_key(), other.upstream_name());
         Err(format!(
-            "a method of upstream `{owner}` shares the actions of plugin `{plugin}` and function `{method}`, \
-             but requires other sections"
+            "a method of upstream `{owner}` has the same plugin `{plugin}` and function `{method}`, \
+             but requires different sections"
         ))
     }
 }

@@ -11,7 +11,7 @@ use super::columns::{columns, group, keeps_names, normalized};
 use super::merge::is_by_hand;
 use super::required_sections::{display, masks, section_names};
 use super::written::Written;
-use crate::hint::hinted;
+use crate::hinted::hinted;
 use crate::required_sections::RequiredSections;
 use crate::text::shortened;
 

@@ -7,7 +7,7 @@ use callgate::forward::{CallOutcome, QueryError, Target};
 use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
 
 use super::{Service, shortened_message};
-use crate::hint::hinted;
+use crate::hinted::hinted;
 
 /// Phrases in errors of services that do not have a method, or have no information about it.
 const UNKNOWN_PHRASES: [&str; 10] = [

@@ -193,7 +193,7 @@ impl ReadinessCheck for TrackedStore {
         let age = age.as_secs();
         Some(Degraded {
             reason: format!(
-                "the registry was last read {age} s ago; that state is served, see the log"
+                "the registry was last read {age} s ago; the server still uses that data; see the log"
             ),
             details: vec![("registry_age_seconds", age)],
             credentials_accepted_for: Some(self.grace_left()),

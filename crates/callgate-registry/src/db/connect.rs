@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::db::database::Database;
-use crate::db::dialect::Dialect;
-use crate::db::driver::sqlite;
-use crate::db::error::{OpenError, UrlError};
+use crate::db::driver;
+use crate::db::error::OpenError;
 use crate::db::pool::Pool;
-use crate::db::url::{DatabaseUrl, Location};
+use crate::db::url::DatabaseUrl;
 
 /// Limits for the use of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,51 +56,5 @@ pub(crate) async fn connect(
     options: &DatabaseOptions,
     mode: OpenMode,
 ) -> Result<Pool, OpenError> {
-    Ok(Pool::new(driver(url, options, mode).await?, options))
-}
-
-async fn driver(
-    url: &DatabaseUrl,
-    options: &DatabaseOptions,
-    mode: OpenMode,
-) -> Result<Box<dyn Database>, OpenError> {
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
-    choose_cryptography();
-    match &url.0 {
-        Location::File(path) => sqlite::connect(path, options, mode).await,
-        #[cfg(feature = "postgres")]
-        Location::Server(Dialect::Postgres, url) => {
-            crate::db::driver::postgres::connect(url, options, mode).await
-        }
-        #[cfg(feature = "mysql")]
-        Location::Server(Dialect::MySql, url) => {
-            crate::db::driver::mysql::connect(url, options, mode).await
-        }
-        #[cfg(feature = "mssql")]
-        Location::Server(Dialect::SqlServer, url) => {
-            crate::db::driver::mssql::connect(url, options, mode).await
-        }
-        Location::Server(dialect, _) => Err(not_built(*dialect).into()),
-    }
-}
-
-/// Installs a cryptography provider, unless the program has installed one. If a certificate is checked without its host
-/// name, sqlx uses the provider of the process. sqlx panics if several providers are built in and none is installed.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-fn choose_cryptography() {
-    use rustls::crypto::{CryptoProvider, ring};
-    if CryptoProvider::get_default().is_none() {
-        // Fails if another thread has installed one meanwhile.
-        let _ = ring::default_provider().install_default();
-    }
-}
-
-fn not_built(dialect: Dialect) -> UrlError {
-    let (database, feature) = match dialect {
-        Dialect::Sqlite => ("SQLite", "sqlite"),
-        Dialect::Postgres => ("PostgreSQL", "postgres"),
-        Dialect::MySql => ("MySQL", "mysql"),
-        Dialect::SqlServer => ("SQL Server", "mssql"),
-    };
-    UrlError::NotBuilt { database, feature }
+    Ok(Pool::new(driver::open(url, options, mode).await?, options))
 }

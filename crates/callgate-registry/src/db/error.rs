@@ -148,7 +148,7 @@ pub enum OpenError {
     #[error("there is no registry at `{0}`")]
     Missing(String),
     /// The database has an unrelated table with the name of one of the registry's tables.
-    #[error("the database has an unrelated table `{0}`")]
+    #[error("the database has a table `{0}` that does not belong to a registry")]
     TableExists(String),
     /// A newer program migrated the registry.
     #[error("the registry has version {found}, this program supports up to {supported}")]

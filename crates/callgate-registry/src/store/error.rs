@@ -57,7 +57,7 @@ pub enum StoreError {
         what: String,
         /// Name of the table.
         table: String,
-        /// What the user can do in the Festi database.
+        /// Advice for the user, such as how to make the change in the Festi database.
         remedy: String,
     },
 }

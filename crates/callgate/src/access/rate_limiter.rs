@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::limits::{ActiveLimits, Rate, SESSION_CHANGES};
+use super::rate_limits::{ActiveLimits, Rate, SESSION_CHANGES};
 use super::shares::Principal;
 use super::tool_limits::LimitValue;
 use crate::wire::jsonrpc::RpcError;
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_call_counts_for_the_caller_before_the_tool() {
-        let limits = super::super::limits::RateLimits {
+        let limits = super::super::rate_limits::RateLimits {
             tools: Some("mail.* 1/h per caller, mail.* 3/h".parse().unwrap()),
             ..Default::default()
         };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::limits::{LimitError, NONE, Rate, positive};
+use super::rate_limits::{LimitError, NONE, Rate, positive};
 
 /// Limits of single tools: `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds`.
 ///

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::bridge::options::token_origin::TokenOrigin;
 use crate::bridge::receive::message::MessageId;
-use crate::http_client::BodyError;
+use crate::http_client::body::BodyError;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};

@@ -1,6 +1,6 @@
 //! Sends messages to the server.
 
-pub(crate) mod suspend;
+pub(crate) mod suspend_detector;
 pub(crate) mod client;
 pub(crate) mod param_headers;
 pub(crate) mod one_way;

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-use super::{CallError, CallRequest, Gateway, NotFound};
+use super::{CallRequest, Gateway};
 use crate::access::Caller;
+use crate::upstream::{CallError, NotFound};
 
 /// A [`Gateway`] that acts for one caller.
 #[derive(Debug)]

@@ -1,17 +1,18 @@
 //! Access decisions: a denied tool is reported as unknown. There is one exception: over REST and JSON-RPC, anonymous
 //! callers are told that a tool requires a login.
 
+use std::hint::black_box;
 use std::sync::{Arc, LazyLock};
 
 use tokio::runtime::Handle;
 use tracing::{Dispatch, dispatcher};
 
-use super::{Gateway, NotFound, Snapshot, ToolRef};
+use super::{Gateway, Snapshot, ToolRef};
 use crate::access::{Caller, Requirement, Section};
 use crate::catalog::{Catalog, Entry};
 use crate::gateway::snapshot::FoundTool;
 use crate::model::method::Safety;
-use crate::upstream::{CallError, CallFailure};
+use crate::upstream::{CallError, CallFailure, NotFound};
 
 /// Maximum length of a requested id that is written to the log and to the error.
 const MAX_SHOWN_ID: usize = 255;
@@ -112,9 +113,9 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
             )
         }
         (None, None, _) => {
-            let closed = by_grants.to_string();
-            let closed = closed.strip_prefix("denied: ").unwrap_or(&closed);
-            format!("denied: there is no method with this id or tool name ({closed})")
+            // Takes as long as for a denied tool, so that the time of the reply does not show whether the tool exists.
+            black_box(format!("({by_grants})"));
+            "denied: there is no method with this id or tool name".to_owned()
         }
     };
     tracing::info!(caller = caller.name(), method, decision, "access denied");

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use moka::sync::Cache;
 
 use super::openrpc::{self, OpenRpcError};
-use super::{Gateway, NotFound, Settings, Snapshot, ToolRef};
+use super::{Gateway, Settings, Snapshot, ToolRef};
 use crate::access::Caller;
 use crate::catalog::listing::{Listing, Page, PageLimit};
 use crate::model::method::MethodId;
 use crate::model::tool::{ToolFormat, json};
+use crate::upstream::NotFound;
 
 /// Maximum total size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` has no such limit.
 const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;

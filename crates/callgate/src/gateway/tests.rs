@@ -2,14 +2,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::access::{Grants, Mask, User};
 use crate::catalog::CatalogBuilder;
+use crate::model::arguments::ParamStyle;
 use crate::model::method::{LOCAL, Method, Param, Safety};
 use crate::model::tool_name::Prefix;
 use crate::model::types::Types;
 use crate::upstream::local::{Error, Local};
+use crate::upstream::{BoxFuture, Call, CallError, CallFailure, CallOutput};
 
 fn gateway_over(local: Local, timeout: Duration) -> Gateway {
     let mut builder = CatalogBuilder::new(Prefix::default(), None);

@@ -22,9 +22,10 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 use httparse::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+use tokio::runtime::{self, Handle};
 
+use super::body::{BodyError, CountedBytes};
 use super::send_error::{SendError, SendErrorKind, describe};
-use super::{BodyError, CountedBytes};
 use head::Framing;
 use idle::IdleConnections;
 use socket::Socket;
@@ -57,6 +58,8 @@ pub(crate) struct Http1Client {
 struct Connection {
     socket: Socket,
     buffer: BytesMut,
+    /// The runtime that waits for events of the socket.
+    runtime: runtime::Id,
 }
 
 /// A request and its response, while they are written and read.
@@ -123,7 +126,12 @@ pub(crate) fn head_size(bytes: &[u8]) -> Option<usize> {
 
 impl Connection {
     fn new(socket: Socket) -> Self {
-        Self { socket, buffer: BytesMut::new() }
+        Self { socket, buffer: BytesMut::new(), runtime: Handle::current().id() }
+    }
+
+    /// Moves an idle connection to the current runtime.
+    fn moved(self) -> io::Result<Self> {
+        Ok(Self::new(self.socket.moved()?))
     }
 
     /// Drops a buffer that has grown for a long response.
@@ -134,7 +142,7 @@ impl Connection {
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let Self { socket, buffer } = self;
+        let Self { socket, buffer, .. } = self;
         match socket {
             Socket::Tcp(socket) => pin!(socket.read_buf(buffer)).poll(context),
             #[cfg(unix)]

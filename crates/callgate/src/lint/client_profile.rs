@@ -4,7 +4,7 @@
 //! warning.
 
 use super::Level;
-use super::check::Check;
+use super::client_check::Check;
 
 /// A client, or a group of clients with the same limitations.
 #[derive(Debug)]

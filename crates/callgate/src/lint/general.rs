@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
+use super::client_check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
 use super::invisible::find_in;
 use super::{Level, LintOptions, Problem, Totals, tokens};
 use crate::catalog::{Catalog, Entry};
@@ -97,8 +97,8 @@ pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
     Some(Problem { method: None, level, code, clients, message })
 }
 
-/// Finds a call that the schema allows but that cannot be sent by position, because an absent parameter would leave a
-/// gap.
+/// Finds a call that the schema allows but that cannot be sent by position, because a
+/// parameter before the last given one is absent.
 pub(super) fn unsendable(
     catalog: &Catalog,
     entry: &Entry,

@@ -61,13 +61,14 @@ impl Mcp {
         if let Err(limited) = admitted {
             return context.refuse(limited);
         }
-        if negotiated.read_only && request.method.needs_post() {
+        if inbound.is_read_only() && request.method.needs_post() {
             let method = &request.method_name;
             let problem = format!("`{method}` is not available with `rawRequest`; use POST");
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
         let response = context.dispatch().await?;
-        // Checked here so that an unknown method is reported before an invalid log level. Nothing has run yet.
+        // Checked here so that an unknown method is reported before an invalid log level. Nothing has run yet: a request
+        // with a log level is not answered at once.
         log_level?;
         Ok(response)
     }

@@ -42,7 +42,7 @@ pub enum ParamStyle {
     /// By position, as an array in the order of the signature.
     #[serde(rename = "position", alias = "positional")]
     Positional,
-    /// By position. If an absent parameter would leave a gap, by name instead.
+    /// By position. If a parameter before the last given one is absent, by name instead.
     #[serde(rename = "either")]
     Either,
     /// By position, with null for an absent parameter before a given one.

@@ -29,7 +29,7 @@ pub enum Finding {
     )]
     UndefinedClass(ClassName),
     /// A parameter is renamed for clients, because they reject its name.
-    #[error("parameter `{from}` is shown as `{to}`, since clients refuse the name")]
+    #[error("parameter `{from}` is shown as `{to}`, because some clients refuse its name")]
     RenamedParam {
         /// The method's own name.
         from: String,
@@ -48,7 +48,7 @@ pub enum Finding {
     /// A pattern needs look-around or back-references, or is too large, so that checking it has no time
     /// bound.
     #[error(
-        "the pattern `{0}` cannot be checked in linear time, so it is shown but not checked; simplify it"
+        "the pattern `{0}` cannot be matched in linear time; clients see it, but values are not checked against it; simplify it"
     )]
     UncheckedPattern(String),
     /// Unions at the root of the input schema are checked but not advertised.

@@ -15,7 +15,7 @@ use crate::model::method::DefinitionError;
 
 const MAX_LENGTH: usize = 64;
 const SEPARATOR: &str = "__";
-/// Length of the hash: `_` and eight letters, which encode 40 bits of the id's SHA-256.
+/// Length of the hash: `_` and eight letters or digits, which encode 40 bits of the id's SHA-256.
 const HASH_LENGTH: usize = 9;
 
 /// A tool name; matches `^[a-zA-Z0-9_-]{1,64}$`.
@@ -158,7 +158,10 @@ fn preferred_name(
     taken: &mut HashSet<ToolName>,
 ) -> Option<Result<ToolName, DefinitionError>> {
     let error = |why| DefinitionError::ToolName(local.to_owned(), why);
-    if local.is_empty() || !local.chars().all(is_plain) {
+    if local.is_empty() {
+        return Some(Err(error("is empty")));
+    }
+    if !local.chars().all(is_plain) {
         return Some(Err(error("has characters other than letters, digits, `_` and `-`")));
     }
     let whole = prefix.prepend(local);

@@ -25,8 +25,8 @@ use crate::model::tool_name::plain;
 use crate::model::types::Types;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
-use crate::upstream::budget::DEFAULT_IN_FLIGHT_BYTES;
 use crate::upstream::local::{Local, MethodFunction};
+use crate::upstream::memory_budget::DEFAULT_IN_FLIGHT_BYTES;
 
 /// Builder of a [`Callgate`].
 #[derive(Debug, Default)]

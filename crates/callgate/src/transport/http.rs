@@ -20,6 +20,7 @@
 
 mod authenticate;
 mod client_address;
+mod options;
 mod origin;
 mod body;
 mod response;
@@ -34,7 +35,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -61,6 +61,7 @@ pub use ipnet::IpNet;
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
 pub use endpoints::EndpointSet;
 pub use endpoints::metrics::MetricsWriter;
+pub use options::HttpOptions;
 pub use readiness::{Degraded, Readiness, ReadinessCheck};
 pub use server::{ServerOptions, serve, shutdown_signal};
 
@@ -73,63 +74,6 @@ pub(crate) mod parsers {
 }
 
 const TOO_MANY_CONNECTIONS: &str = "this server has too many connections; try again later";
-
-/// Options of the HTTP endpoints.
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "independent options")]
-pub struct HttpOptions {
-    /// Whether all endpoints except health and discovery require a credential.
-    pub require_auth: bool,
-    /// Maximum size of a request body, in bytes.
-    pub max_body_bytes: usize,
-    /// Maximum time to receive a request body.
-    pub body_timeout: Duration,
-    /// Accepted `Host` names, in addition to `localhost` and IP addresses. `*` accepts any name.
-    pub allowed_hosts: Vec<String>,
-    /// Accepted `Origin` values, such as `https://example.com`, in addition to this machine and the server itself. `*`
-    /// accepts any origin.
-    pub allowed_origins: Vec<String>,
-    /// Whether `GET /mcp?rawRequest=…` is available, for read-only tools.
-    pub raw_request: bool,
-    /// Whether MCP is also available at `/`.
-    pub mcp_at_root: bool,
-    /// The endpoints of the service.
-    pub endpoints: EndpointSet,
-    /// Whether `GET /metrics` is available. With [`require_auth`](Self::require_auth), it requires a credential.
-    pub metrics: bool,
-    /// Addresses of trusted proxies. The address of the client is read from a header only if such a proxy sent the
-    /// request.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The header that the trusted proxies set.
-    pub forwarded_header: ForwardedHeader,
-    /// Maximum number of requests in progress, including open streams.
-    pub max_requests: usize,
-    /// Maximum number of open notification streams.
-    pub max_streams: usize,
-    /// Maximum number of running legacy calls. These calls continue when their clients disconnect.
-    pub max_legacy_calls: usize,
-}
-
-impl Default for HttpOptions {
-    fn default() -> Self {
-        Self {
-            require_auth: false,
-            max_body_bytes: 1024 * 1024,
-            body_timeout: Duration::from_secs(30),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            raw_request: false,
-            mcp_at_root: false,
-            endpoints: EndpointSet::All,
-            metrics: false,
-            trusted_proxies: Vec::new(),
-            forwarded_header: ForwardedHeader::default(),
-            max_requests: 1024,
-            max_streams: 512,
-            max_legacy_calls: 1024,
-        }
-    }
-}
 
 /// State of all endpoints.
 #[derive(Debug)]
@@ -240,7 +184,10 @@ async fn respond(
     let (origin, outcome) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, dispatch(&state, endpoint, &parts, &mut body, address, connection).await),
+            _ => (
+                origin,
+                call_endpoint(&state, endpoint, &parts, &mut body, address, connection).await,
+            ),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -289,7 +236,7 @@ fn share_of_refused(state: &AppState, address: Option<IpAddr>) -> Option<Share> 
 }
 
 /// Calls the function of the endpoint, if the caller may send the request and the limits allow it.
-async fn dispatch(
+async fn call_endpoint(
     state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
@@ -311,27 +258,19 @@ async fn dispatch(
     let units = usize::from(needs_caller);
     let share = state.requests.try_take(caller.principal(), units).map_err(too_many_requests)?;
     let body = if endpoint.takes_body(&parts.method) {
-        match body.read(&parts.headers, &state.options).await {
-            Ok(body) => body,
-            Err(error) => {
-                if endpoint == Endpoint::Mcp {
-                    state.gateway.count_request(&caller)?;
-                }
-                return Err(error);
-            }
-        }
+        body.read(&parts.headers, &state.options).await
     } else {
-        Bytes::new()
+        Ok(Bytes::new())
     };
     let uri = &parts.uri;
     // The futures of other endpoints are boxed: hyper moves the future of each request several times.
     let response = match endpoint {
-        Endpoint::Mcp => mcp::handle(state, &caller, parts, &body).await?,
+        Endpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
         Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
         Endpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
-        Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body)).await?,
-        Endpoint::Tool => Box::pin(per_tool::handle(state, &caller, parts, &body)).await?,
-        Endpoint::JsonRpc => Box::pin(jsonrpc::handle(state, &caller, &body)).await,
+        Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body?)).await?,
+        Endpoint::Tool => Box::pin(per_tool::handle(state, &caller, parts, &body?)).await?,
+        Endpoint::JsonRpc => Box::pin(jsonrpc::handle(state, &caller, &body?)).await,
         Endpoint::Metrics => metrics::metrics(state),
         Endpoint::Register => return Ok(well_known::no_registration()),
         Endpoint::WellKnown => well_known::mcp(state),

@@ -55,7 +55,7 @@ use auth::credential::Authentication;
 use auth::login::Sessions;
 use auth::oauth::AccessTokens;
 use auth::redact::Secrets;
-use auth::rejection::SentCredential;
+use auth::refusal::SentCredential;
 use breaker::CircuitBreaker;
 use call_outcome::ForwardStats;
 use failure::Failure;
@@ -150,13 +150,6 @@ impl Forward {
     fn secrets(&self, caller: &Caller, auth: &Authentication) -> Secrets {
         let headers = request::headers(self.options(), caller, auth);
         Secrets::of(self.options(), headers.as_ref().unwrap_or(&self.options().headers), auth)
-    }
-
-    /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
-    /// run.
-    fn is_refused(&self, failure: &Failure) -> bool {
-        failure.is_unauthorized()
-            || self.sessions.as_ref().is_some_and(|sessions| sessions.is_refused(failure))
     }
 
     fn request_id<'a>(&self, id: &'a str) -> RequestId<'a> {

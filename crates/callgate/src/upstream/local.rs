@@ -25,7 +25,7 @@ mod into_output;
 #[cfg(feature = "macros")]
 pub(crate) mod string_args;
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -221,7 +221,7 @@ impl fmt::Debug for MethodFunction {
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
-    functions: BTreeMap<String, Function>,
+    functions: HashMap<String, Function, foldhash::fast::RandomState>,
     stats: LocalStats,
 }
 

@@ -7,13 +7,13 @@ use std::task::Poll;
 use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 
-/// Runs a future until the timer ends, and then returns `None`. Unlike `tokio::time::timeout`, several futures can share
-/// a timer, which matters because each timer takes a lock twice. A future that is ready at once does not start the timer.
+/// Runs a future until the timer ends, and then returns `None`. Unlike with `tokio::time::timeout`, the future can be run
+/// further after that, and the timer is checked even if the future has used up the budget of the task. A future that is
+/// ready at once does not start the timer.
 pub(crate) fn until<T>(
     timer: Pin<&mut Sleep>,
     mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
 ) -> impl Future<Output = Option<T>> {
-    // The timer is checked even if the future has used up the task's budget.
     let mut timer = unconstrained(timer);
     poll_fn(move |context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

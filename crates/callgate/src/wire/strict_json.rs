@@ -33,7 +33,8 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     object(text, Members { max: usize::MAX })
 }
 
-/// Like [`members`], but returns only the members named in `wanted`. Other members use no memory.
+/// Like [`members`], but returns only the members that `wanted` accepts, and does not refuse duplicate keys. Other
+/// members use no memory.
 pub(crate) fn members_named(
     text: &str,
     wanted: impl Fn(&str) -> bool,

@@ -24,7 +24,7 @@ use crate::cli::CallArgs;
 use crate::commands::caller_named;
 use crate::commands::serve::{self, TokenCaller};
 use crate::config::{Config, TOKEN_VARIABLE};
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 use crate::{logging, printer, registry};
 use client::ToolCall;
 

@@ -23,7 +23,7 @@ use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore, UpstreamRow};
 use super::service::{Configured, ServiceOptions, parse_url, service, upstream_names};
 use crate::cli::{GlobalArgs, Import, ImportCommand, Review};
 use crate::config::{Config, password_in_file};
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 use crate::{printer, registry};
 
 /// Maximum width of a description in a table, in characters.
@@ -214,7 +214,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
         #[cfg(not(feature = "php"))]
         Import::Php { directory, name, vendor, skip, .. } => {
             let _ = (directory, name, vendor, skip);
-            Err(crate::errors::not_built("a reader of PHP", "php"))
+            Err(crate::error_hints::not_built("a reader of PHP", "php"))
         }
         Import::Festi { database_url, password_file, table_prefix, users, .. } => {
             let mut url: DatabaseUrl = database_url.parse()?;

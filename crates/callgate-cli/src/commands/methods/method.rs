@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::{ListArgs, MethodCommand, MethodFields};
 use crate::commands::{assembly, caller_named};
 use crate::config::Config;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 use access::Explained;
 

@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::config::{Config, Upstreams, secret_in_file, secret_in_variable};
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 
 /// Options for requests to a service that is not configured.
 #[derive(Debug, Default, Args)]

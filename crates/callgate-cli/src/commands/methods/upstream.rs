@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::{ListArgs, UpstreamCommand};
 use crate::commands::check_name;
 use crate::config::{Config, Upstreams, has_secret, keys_of_row, row_shown};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 /// Maximum total length of the keys of an upstream, in bytes.

@@ -7,7 +7,7 @@ use callgate_registry::{Copy, CopyReport, DatabaseUrl, copy};
 
 use crate::cli::CopyArgs;
 use crate::config::{Config, password_in_file};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::printer;
 
 pub(crate) async fn run(config: &Config, given: &CopyArgs) -> Result<()> {

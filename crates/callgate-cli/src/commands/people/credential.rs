@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cli::{CredentialCommand, ListArgs};
 use crate::commands::{check_name, timestamp};
 use crate::config::{Config, UpstreamSummary};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 /// Length from which a secret is refused, in bytes.

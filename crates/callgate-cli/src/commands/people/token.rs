@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::{ListArgs, TokenCommand};
 use crate::commands::{check_name, timestamp};
 use crate::config::Config;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {

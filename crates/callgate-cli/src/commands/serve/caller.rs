@@ -10,7 +10,7 @@ use callgate::{Caller, Callgate, Secret};
 use callgate_registry::{Registry, TokenAuthenticator};
 
 use crate::config::{Config, TOKEN_VARIABLE};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 /// Identifies the caller again for each request, so that a revoked token is noticed.
 pub(crate) struct TokenCaller {

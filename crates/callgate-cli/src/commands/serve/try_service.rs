@@ -15,7 +15,7 @@ use super::listen;
 use crate::cli::TryArgs;
 use crate::commands::{ServiceOptions, parse_url};
 use crate::config::Config;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::logging;
 use crate::printer::{self, one_line};
 

@@ -1,4 +1,4 @@
-//! `[registry_upstreams]`: limits on what upstreams in the registry may use.
+//! `[registry_upstreams]`: the targets, environment variables and files that upstreams in the registry may use.
 //!
 //! People who may write to the registry need not be trusted with the files, the variables and the network of the
 //! server. Upstreams in the configuration file are not limited.
@@ -13,7 +13,7 @@ use callgate::internal::matches_pattern;
 use serde_json::json;
 
 use crate::config::sources::Values;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 const TARGETS: &str = "registry_upstreams.targets";
 const VARIABLES: &str = "registry_upstreams.variables";

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::secrets::{ExternalValue, Secrets};
 use super::table::{UpstreamTable, without_query};
 use super::{ForwardFactory, RowLimits};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 pub(super) const SOURCE: &str = "the registry";
 

@@ -20,7 +20,7 @@ use super::login::LoginTable;
 use super::oauth::OAuthTable;
 use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::known_keys::{Keys, UPSTREAM_KEYS};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 
 /// Maximum of `max_result_bytes` for upstreams in the registry. A message over WebSocket counts against the memory
 /// budget of all results only after it has been read.

@@ -246,7 +246,7 @@ fn php_source_and_database_do_not_loosen_each_other() {
     };
     let said = source();
     assert!(
-        said.contains("kept     save: sections, since another source requires more\n"),
+        said.contains("kept     save: sections, because another kind of source requires more\n"),
         "{said}"
     );
     check();
@@ -338,8 +338,8 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
     );
     let second = || dir.ok(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
     let said = second();
-    let refused = "refused  second.deleteUser: a method of upstream `one` shares the actions of \
-                   plugin `MyPlugin` and function `deleteUser`, but requires other sections\n";
+    let refused = "refused  second.deleteUser: a method of upstream `one` has the same \
+                   plugin `MyPlugin` and function `deleteUser`, but requires different sections\n";
     assert!(said.contains(refused), "{said}");
     let methods = dir.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));

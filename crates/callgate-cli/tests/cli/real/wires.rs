@@ -84,7 +84,7 @@ fn anvil_and_aria2_take_batches() {
     let server = dir.serve(&[]);
     assert_eq!(together(&server, "eth_chainId", &json!([]), 50), vec![json!("0x7a69"); 50]);
     let (_, log) = server.stop();
-    assert!(!log.contains("the service rejects batches"), "{log}");
+    assert!(!log.contains("the service refuses batches"), "{log}");
     let server = dir.serve_with(&[QUIET], &[]);
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 
@@ -95,5 +95,5 @@ fn anvil_and_aria2_take_batches() {
     let versions = together(&server, "aria2.getVersion", &json!([]), 50);
     assert!(versions.iter().all(|it| it["version"].is_string()), "{versions:?}");
     let (_, log) = server.stop();
-    assert!(!log.contains("the service rejects batches"), "{log}");
+    assert!(!log.contains("the service refuses batches"), "{log}");
 }

@@ -72,7 +72,7 @@ impl Followed {
         self.registry.authenticator().store().is_unavailable()
     }
 
-    /// Returns the time until the condition holds. The clock advances automatically while all tasks wait.
+    /// Waits until the condition holds, and returns the elapsed time. The clock advances automatically while all tasks wait.
     pub(super) async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is_so(self).await {
@@ -256,7 +256,7 @@ async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted(
     let degraded = source.degraded().unwrap();
     assert_eq!(
         degraded.reason,
-        "the registry was last read 12 s ago; that state is served, see the log"
+        "the registry was last read 12 s ago; the server still uses that data; see the log"
     );
     assert_eq!(degraded.details, [("registry_age_seconds", 12)]);
     assert_eq!(degraded.credentials_accepted_for, Some(Duration::from_millis(47_100)));

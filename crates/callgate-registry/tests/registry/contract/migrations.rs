@@ -66,7 +66,10 @@ pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
     let place = kind.place().await;
     place.sql("CREATE TABLE users (name VARCHAR(10))").await;
     let error = place.migrate(None).await.unwrap_err();
-    assert_eq!(error.to_string(), "the database has an unrelated table `users`");
+    assert_eq!(
+        error.to_string(),
+        "the database has a table `users` that does not belong to a registry"
+    );
     // No table of the registry was created.
     place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
     let names = TableNames::default().users("our_users").unwrap();

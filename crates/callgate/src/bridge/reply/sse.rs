@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::http_client::BodyError;
+use crate::http_client::body::BodyError;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

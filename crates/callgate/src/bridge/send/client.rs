@@ -12,14 +12,14 @@ use tokio::sync::watch;
 
 use crate::bridge::Options;
 use crate::bridge::options::token_origin::TokenOrigin;
-use crate::bridge::send::suspend::SuspendDetector;
+use crate::bridge::send::suspend_detector::SuspendDetector;
 use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{TlsSetupError, client_config};
 use crate::http_client::{self, Pool, pool_builder};
 
-pub(crate) use crate::http_client::{BodyError, next_chunk, text};
+pub(crate) use crate::http_client::body::{BodyError, next_chunk, text};
 
 /// Maximum size of a response body that is read without being used.
 const MAX_IGNORED_BODY: usize = 1 << 16;

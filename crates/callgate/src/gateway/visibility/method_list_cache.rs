@@ -214,7 +214,8 @@ impl MethodListCache {
         }
     }
 
-    /// Returns the method ids of an answer. Logs the first refusal.
+    /// Returns the method ids of an answer, or no ids if the service refused to list them. Logs a refusal, unless the
+    /// previous answer for this entry was also a refusal.
     fn ids(&self, entry: &CallerEntry, caller: &Caller, answer: CallerMethods) -> Vec<String> {
         let (ids, reason) = match answer {
             CallerMethods::Listed(ids) => (ids, None),

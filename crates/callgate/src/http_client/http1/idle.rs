@@ -1,12 +1,18 @@
 //! Connections that wait for the next request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use tokio::runtime::{self, Handle};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::Connection;
 use crate::http_client::IDLE_TIMEOUT;
+
+/// Maximum time by which a connection of this runtime may have been used earlier than the last used connection. The
+/// longer a connection is idle, the more likely it is that the service closes it.
+const MAX_OLDER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) struct IdleConnections {
@@ -22,6 +28,20 @@ struct State {
     closer: Option<JoinHandle<()>>,
 }
 
+impl State {
+    /// Removes a connection of this runtime that was used at most [`MAX_OLDER`] before the last used one. If there is
+    /// none, removes the last used one.
+    fn pop(&mut self, runtime: runtime::Id) -> Option<(Instant, Connection)> {
+        let newest = self.connections.last()?.0;
+        let is_own = |(until, connection): &(Instant, Connection)| {
+            connection.runtime == runtime && *until + MAX_OLDER >= newest
+        };
+        let own = self.connections.iter().rposition(is_own);
+        let last = self.connections.len().checked_sub(1);
+        Some(self.connections.remove(own.or(last)?))
+    }
+}
+
 impl IdleConnections {
     pub(super) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, state: Mutex::default() })
@@ -31,13 +51,20 @@ impl IdleConnections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connection that was used last and is open, as far as is known.
+    /// Returns a connection that is open, as far as is known. A connection of another runtime is moved to this one,
+    /// because otherwise the thread of the other runtime would have to wake this thread. This takes 4,000 instructions,
+    /// and a call waits if the other thread is busy.
     pub(super) fn take(&self) -> Option<Connection> {
-        let now = Instant::now();
-        let mut state = self.lock();
+        let (now, runtime) = (Instant::now(), Handle::current().id());
         loop {
-            let (until, connection) = state.connections.pop()?;
-            if now < until && connection.socket.is_quiet() {
+            let (until, connection) = self.lock().pop(runtime)?;
+            if now >= until || !connection.socket.is_quiet() {
+                continue;
+            }
+            if connection.runtime == runtime {
+                return Some(connection);
+            }
+            if let Ok(connection) = connection.moved() {
                 return Some(connection);
             }
         }

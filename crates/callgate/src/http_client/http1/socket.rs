@@ -1,7 +1,7 @@
 //! Connections without TLS.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read};
 #[cfg(unix)]
 use std::path::Path;
 use std::time::Duration;
@@ -69,6 +69,31 @@ impl PlainConnector {
 }
 
 impl Socket {
+    /// Registers an idle socket at the current runtime instead of its own. Fails if the peer sent something or closed
+    /// the connection, which the thread of the other runtime may not have noticed yet.
+    pub(super) fn moved(self) -> io::Result<Self> {
+        fn check(mut socket: impl Read) -> io::Result<()> {
+            match socket.read(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                Err(error) => Err(error),
+                Ok(_) => Err(io::ErrorKind::NotConnected.into()),
+            }
+        }
+        Ok(match self {
+            Self::Tcp(socket) => {
+                let socket = socket.into_std()?;
+                check(&socket)?;
+                Self::Tcp(TcpStream::from_std(socket)?)
+            }
+            #[cfg(unix)]
+            Self::Unix(socket) => {
+                let socket = socket.into_std()?;
+                check(&socket)?;
+                Self::Unix(UnixStream::from_std(socket)?)
+            }
+        })
+    }
+
     /// Returns `true` unless the peer sent something or closed the connection.
     pub(super) fn is_quiet(&self) -> bool {
         let read = match self {

@@ -207,3 +207,62 @@ async fn idle_connections_are_closed_in_time() {
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
     assert_eq!(server.idle(), 0);
 }
+
+#[test]
+fn an_idle_connection_of_another_runtime_is_used_without_that_runtime() {
+    let runtime = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (other, own) = (runtime(), runtime());
+    let (server, stream) = other.block_on(async {
+        let server = server().await;
+        let (outcome, stream) = tokio::join!(server.call(), async {
+            let mut stream = server.accept().await;
+            read_request(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na").await.unwrap();
+            stream.into_std().unwrap()
+        });
+        assert_eq!(outcome, "200 a");
+        (server, stream)
+    });
+    // The other runtime does not run from here on.
+    own.block_on(async {
+        let mut stream = TcpStream::from_std(stream).unwrap();
+        let serving = async {
+            read_request(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nb").await.unwrap();
+        };
+        let (outcome, ()) = tokio::join!(server.call(), serving);
+        assert_eq!(outcome, "200 b");
+    });
+}
+
+#[test]
+fn a_connection_that_the_service_closed_is_not_moved_to_another_runtime() {
+    let runtime = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (other, own) = (runtime(), runtime());
+    let response = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na";
+    let (server, listener) = other.block_on(async {
+        let server = server().await;
+        let serving = async {
+            let mut stream = server.accept().await;
+            read_request(&mut stream).await;
+            stream.write_all(response).await.unwrap();
+            stream
+        };
+        let (outcome, stream) = tokio::join!(server.call(), serving);
+        assert_eq!(outcome, "200 a");
+        // The other runtime does not run from here on, so it does not notice that the connection is closed.
+        drop(stream);
+        let Server { listener, client } = server;
+        (client, listener.into_std().unwrap())
+    });
+    own.block_on(async {
+        let server = Server { listener: TcpListener::from_std(listener).unwrap(), client: server };
+        let serving = async {
+            let mut stream = server.accept().await;
+            read_request(&mut stream).await;
+            stream.write_all(response).await.unwrap();
+        };
+        let (outcome, ()) = tokio::join!(server.call(), serving);
+        assert_eq!(outcome, "200 a", "over a new connection");
+    });
+}

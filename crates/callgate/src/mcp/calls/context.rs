@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::elicitation::{self, AnswerMode, CallTarget};
 use super::negotiated::Negotiated;
 use super::notifier::Notifier;
+use super::questions::{AnswerMode, CallTarget};
 use super::running_call::{CallReply, RunningCall};
 use crate::access::Caller;
 use crate::gateway::with_time_limit;
@@ -96,12 +96,8 @@ impl RequestContext<'_> {
             mode: AnswerMode::of(self, &target)?,
             target,
         });
-        let (work, call) = (run(Arc::clone(&context)), Arc::clone(&context));
-        let work = async move {
-            let reply = elicitation::run(&call, work).await;
-            reply.unwrap_or_else(|error| error.with_id(&call.id).into())
-        };
-        Ok(McpResponse::Call(RunningCall::new(context, notifier, work)))
+        let work = run(Arc::clone(&context));
+        Ok(McpResponse::Call(Box::new(RunningCall::new(context, notifier, work))))
     }
 
     /// Starts a function of the embedding program. `write` writes its result.

@@ -2,14 +2,12 @@
 //! `initialize`.
 
 use std::str::FromStr as _;
-use std::time::SystemTime;
 
 use super::in_flight::Scope;
 use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
 use crate::mcp::parse::method::McpMethod;
-use crate::mcp::{Header, Inbound, InboundKind, Mcp, McpError, McpRequest, SESSION_ID, Session};
+use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
 use crate::upstream::client::Capabilities;
-use crate::wire::jsonrpc::INVALID_REQUEST;
 use crate::wire::{LogLevel, Revision, strict_json};
 
 /// `_meta` key of the minimum severity of log messages.
@@ -19,8 +17,6 @@ pub(crate) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Negotiated {
     pub(crate) revision: Revision,
-    /// Whether only read-only tools may run.
-    pub(crate) read_only: bool,
     /// Minimum severity of log messages that the client requested.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) capabilities: Capabilities,
@@ -28,20 +24,16 @@ pub(crate) struct Negotiated {
     pub(crate) scope: Option<Scope>,
     /// The legacy session over HTTP.
     pub(crate) session: Option<Session>,
-    /// Whether the client can read messages that are sent before the reply.
-    pub(crate) accepts_events: bool,
 }
 
 impl Negotiated {
     fn new(revision: Revision, inbound: &Inbound<'_>) -> Self {
         Self {
             revision,
-            read_only: inbound.kind == InboundKind::RawRequest,
             log_level: None,
             capabilities: Capabilities::default(),
             scope: inbound.connection.map(|connection| connection.scope()),
             session: None,
-            accepts_events: inbound.accepts_events,
         }
     }
 
@@ -115,21 +107,6 @@ impl Mcp {
             scope: Some(Scope::Session(session.nonce)),
             session: Some(session),
             ..negotiated
-        })
-    }
-
-    /// Returns the session in the header `Mcp-Session-Id`. Fails with the same error for sessions that have ended,
-    /// belong to another user, or never existed.
-    pub(crate) fn session(&self, inbound: &Inbound<'_>) -> Result<Option<Session>, McpError> {
-        let session = match inbound.headers.map(|headers| headers.header(SESSION_ID)) {
-            None | Some(Header::Absent) => return Ok(None),
-            Some(Header::One(id)) => self.sessions.find(id, inbound.caller, SystemTime::now()),
-            Some(Header::Unusable) => None,
-        };
-        session.map(Some).ok_or_else(|| {
-            let message = "the session is unknown, has ended or belongs to another user; send \
-                           `initialize` again";
-            McpError::new(404, INVALID_REQUEST, message)
         })
     }
 }

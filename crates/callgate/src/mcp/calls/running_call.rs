@@ -1,10 +1,11 @@
 //! A running call, and the messages that are sent to its client before the reply.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::poll_immediate;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -12,6 +13,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::context::CallContext;
 use super::in_flight::Key;
 use super::notifier::Notifier;
+use super::questions::run_with_questions;
 use crate::mcp::streams::event::KEEP_ALIVE;
 use crate::mcp::{EncodedMessage, Event, McpError, ResumableStream};
 use crate::upstream::BoxFuture;
@@ -51,7 +53,7 @@ pub struct RunningCall {
     notifier: Notifier,
     /// Stores the events of the call.
     stream: Option<ResumableStream>,
-    started: Option<Instant>,
+    started: Instant,
     ticks: Option<Box<Ticks>>,
     peeked: Option<Event>,
     has_ended: bool,
@@ -80,7 +82,7 @@ impl RunningCall {
     pub(crate) fn new(
         context: Arc<CallContext>,
         notifier: Notifier,
-        work: impl Future<Output = CallReply> + Send + 'static,
+        work: impl Future<Output = Result<CallReply, McpError>> + Send + 'static,
     ) -> Self {
         let CallContext { mcp, id, negotiated, .. } = &*context;
         let key = || Key::Request(id.get().to_owned());
@@ -92,20 +94,32 @@ impl RunningCall {
             }
             _ => None,
         };
-        let reply = async move {
-            let Some(mut cancellation) = cancellation else { return Some(work.await) };
-            tokio::select! {
-                biased;
-                () = cancellation.cancelled() => None,
-                reply = work => Some(reply),
+        let call = Arc::clone(&context);
+        let to_reply = move |reply: Result<CallReply, McpError>| {
+            reply.unwrap_or_else(|error| error.with_id(&call.id).into())
+        };
+        let reply: BoxFuture<'static, _> = match (cancellation, &context.channel) {
+            // `async` blocks around the future would make it several times as large, and it would be copied that often.
+            (None, None) => Box::pin(work.map(move |reply| Some(to_reply(reply)))),
+            (cancellation, _) => {
+                let (call, work) = (Arc::clone(&context), Box::pin(work));
+                Box::pin(async move {
+                    let reply = run_with_questions(&call, work).map(to_reply);
+                    let Some(mut cancellation) = cancellation else { return Some(reply.await) };
+                    tokio::select! {
+                        biased;
+                        () = cancellation.cancelled() => None,
+                        reply = reply => Some(reply),
+                    }
+                })
             }
         };
         Self {
             context,
-            reply: Box::pin(reply),
+            reply,
             notifier,
             stream,
-            started: None,
+            started: Instant::now(),
             ticks: None,
             peeked: None,
             has_ended: false,
@@ -145,11 +159,10 @@ impl RunningCall {
 
     /// Polls the call once. For a call that is ready immediately, neither a task nor a timer is needed.
     pub async fn try_ready(&mut self) -> Poll<Option<CallReply>> {
-        let reply = poll_fn(|context| Poll::Ready(self.reply.as_mut().poll(context))).await;
-        if reply.is_pending() {
-            self.started = Some(Instant::now());
+        match poll_immediate(self.reply.as_mut()).await {
+            Some(reply) => Poll::Ready(self.finish(reply)),
+            None => Poll::Pending,
         }
-        reply.map(|reply| self.finish(reply))
     }
 
     /// Waits until the call ends. Returns `None` if the call was cancelled.
@@ -197,7 +210,7 @@ impl RunningCall {
         if self.peeked.is_some() || self.has_ended {
             return self.peeked.take();
         }
-        let started = *self.started.get_or_insert_with(Instant::now);
+        let started = self.started;
         loop {
             let ticks = self.ticks.get_or_insert_with(|| {
                 Box::new(Ticks {

@@ -102,7 +102,7 @@ impl Mcp {
         claimed: Option<Revision>,
         messages: Vec<Result<Message<'_>, McpError>>,
     ) -> Result<McpResponse, McpError> {
-        let negotiated = Negotiated { accepts_events: false, ..self.negotiated(inbound, claimed)? };
+        let negotiated = self.negotiated(inbound, claimed)?;
         if negotiated.revision != Revision::V2025_03_26 && inbound.kind != InboundKind::RawRequest {
             let message = format!(
                 "revision {} does not support batches; send one message at a time",
@@ -111,7 +111,7 @@ impl Mcp {
             return Err(McpError::bad_request(INVALID_REQUEST, message));
         }
         let caller = &inbound.caller.in_batch();
-        let inbound = &Inbound { caller, ..*inbound };
+        let inbound = &Inbound { caller, accepts_events: false, ..*inbound };
         let mut parts = Vec::new();
         for (index, message) in messages.into_iter().enumerate() {
             // The first message of the batch has already been counted.
@@ -125,7 +125,7 @@ impl Mcp {
                 Ok(McpResponse::Message(message) | McpResponse::SessionOpened { message, .. }) => {
                     parts.push(BatchPart::Message(message));
                 }
-                Ok(McpResponse::Call(call)) => parts.push(BatchPart::Call(call)),
+                Ok(McpResponse::Call(call)) => parts.push(BatchPart::Call(*call)),
                 Ok(_) => {}
                 Err(error) if error.is_for_notification => {}
                 Err(error) => parts.push(BatchPart::Message(error.message())),

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, broadcast};
 
 use crate::access::{Share, Shares};
-use crate::mcp::calls::elicitation::client_requests;
+use crate::mcp::calls::questions::client_requests;
 use crate::mcp::streams::event::MAX_WAITING;
 use crate::upstream::BoxFuture;
 use crate::upstream::client::{Capabilities, PendingQuestion};

@@ -207,8 +207,8 @@ fn check_modern<'a>(
 /// Returns the error that a server without modern revisions sends for a modern request.
 fn legacy_only(version: &str, newest: Revision) -> McpError {
     let message = format!(
-        "Unsupported protocol version {version}; this server offers up to {newest}: begin with \
-         `initialize`"
+        "Unsupported protocol version {version}; the newest version that this server offers is {newest}, \
+         which begins with `initialize`"
     );
     McpError::bad_request(INVALID_REQUEST, message)
 }

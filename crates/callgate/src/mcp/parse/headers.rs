@@ -33,7 +33,7 @@ impl<'a> Header<'a> {
     /// Adds a value of the same header. `None` stands for a value that is not visible ASCII.
     pub(crate) fn and(self, value: Option<&'a str>) -> Self {
         match (self, value) {
-            (Self::Absent, Some(value)) => Self::One(value.trim_matches([' ', '\t'])),
+            (Self::Absent, Some(value)) => Self::One(value.trim_ascii()),
             _ => Self::Unusable,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr2;
+
 /// Removes white space outside of strings.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
     // Most results contain no white space at all, and this check is fast.
@@ -30,25 +32,27 @@ pub(crate) fn compact(json: &str) -> Cow<'_, str> {
 
 /// Returns the index of the first white space outside of a string.
 fn outer_space(json: &str) -> Option<usize> {
-    let mut bytes = json.bytes().enumerate();
-    while let Some((at, byte)) = bytes.next() {
-        match byte {
+    let (bytes, mut at) = (json.as_bytes(), 0);
+    while let Some(byte) = bytes.get(at) {
+        at += match byte {
             b' ' | b'\t' | b'\r' | b'\n' => return Some(at),
-            b'"' => {
-                while let Some((_, byte)) = bytes.next() {
-                    match byte {
-                        b'"' => break,
-                        b'\\' => {
-                            bytes.next();
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
+            b'"' => 1 + string_len(bytes.get(at + 1..)?)?,
+            _ => 1,
+        };
     }
     None
+}
+
+/// Returns the length of a string, from its first character to its closing quote.
+fn string_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text.get(at) == Some(&b'"') {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ impl McpError {
         Self::new(200, INVALID_REQUEST, BATCH_FULL)
     }
 
+    /// Returns the error for a session that has ended, belongs to another user, or never existed.
+    pub(crate) fn unknown_session() -> Self {
+        let message =
+            "the session is unknown, has ended or belongs to another user; send `initialize` again";
+        Self::new(404, INVALID_REQUEST, message)
+    }
+
     pub(crate) fn missing_capability(capability: Capability) -> Self {
         let message = format!("the client must declare the capability: {capability}");
         let data = json!({"requiredCapabilities": capability.declaration()});

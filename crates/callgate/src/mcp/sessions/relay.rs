@@ -8,18 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use moka::sync::Cache;
-use serde_json::value::RawValue;
 
-use super::session::{Nonce, Session, is_random_id, take_share};
+use super::session_id::{Nonce, Session};
+use super::take_share;
 use crate::access::{Principal, Shares};
-use crate::mcp::parse::classify::{Message, RpcResult};
-use crate::mcp::parse::envelope::{is_id, read_message};
+use crate::mcp::parse::envelope::read_message;
 use crate::mcp::{Mcp, McpError, Scope};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
-use crate::wire::strict_json;
 
-const CANCELLED: &str = "notifications/cancelled";
 /// Maximum length of a relayed message, in bytes. Equals the default limit of a request body.
 const MAX_MESSAGE: usize = 1024 * 1024;
 /// Period to which the quotas apply.
@@ -121,43 +118,12 @@ impl LimitedRelay {
     }
 }
 
-fn response(id: &RawValue, outcome: RpcResult<'_>) -> String {
-    let (name, value) = match outcome {
-        Ok(result) => ("result", result),
-        Err(error) => ("error", error),
-    };
-    format!(r#"{{"jsonrpc":"2.0","id":{},"{name}":{}}}"#, id.get(), value.get())
-}
-
-/// Writes the cancellation of a request, without the client's reason.
-fn cancellation(id: &RawValue) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"{CANCELLED}","params":{{"requestId":{}}}}}"#, id.get())
-}
-
 impl Mcp {
     /// Handles a message that another server relayed with [`Relay::post`]. Ignores a message for a call that does not
     /// run on this server.
     pub fn deliver(&self, session: Nonce, message: &str) {
         if let Ok(message) = read_message(message) {
             self.pass_to_call(Scope::Session(session), &message);
-        }
-    }
-
-    /// Passes an answer or a cancellation to its call. If the call does not run on this server, returns the message
-    /// for the other servers.
-    pub(crate) fn pass_to_call(&self, scope: Scope, message: &Message<'_>) -> Option<String> {
-        match message {
-            Message::Response { id, outcome } => {
-                let could_be_known = || strict_json::text(id).is_some_and(|id| is_random_id(&id));
-                let is_relayed = !self.questions.answer(scope, id, *outcome) && could_be_known();
-                is_relayed.then(|| response(id, *outcome))
-            }
-            Message::Notification { method, params } if method == CANCELLED => {
-                let id = params.get("requestId")?;
-                let is_relayed = !self.cancellations.cancel(scope, id) && is_id(id.get());
-                is_relayed.then(|| cancellation(id))
-            }
-            Message::Notification { .. } | Message::Request(_) => None,
         }
     }
 }

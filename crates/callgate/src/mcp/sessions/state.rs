@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::session::Nonce;
+use super::session_id::Nonce;
 use crate::upstream::BoxFuture;
 use crate::wire::LogLevel;
 

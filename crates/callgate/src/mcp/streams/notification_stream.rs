@@ -17,7 +17,6 @@ use super::guard::{StreamEnd, StreamGuard};
 use crate::access::Caller;
 use crate::mcp::calls::running_call::every;
 use crate::mcp::features::tasks::Tasks;
-use crate::mcp::sessions::session::user_of;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::{
     Cancellation, Connection, EncodedMessage, Key, Mcp, McpError, RequestContext, ResultWriter,
@@ -306,7 +305,7 @@ impl NotificationStream {
     /// Notifies the client of a changed task if the task belongs to the caller. The notification has the members that
     /// `tasks/get` returns.
     fn push_task(&mut self, task: &Task, caller: &Caller) {
-        if task.user == user_of(caller) {
+        if task.user == caller.user_id() {
             self.push("notifications/tasks", task.detailed());
         }
     }
@@ -316,7 +315,7 @@ impl NotificationStream {
         let mcp = Arc::clone(&self.mcp);
         for id in self.filter.task_ids.clone() {
             let Some(tasks) = &mcp.tasks else { break };
-            if let Ok(Some(task)) = tasks.find(&id, user_of(caller)).await {
+            if let Ok(Some(task)) = tasks.find(&id, caller.user_id()).await {
                 self.push_task(&task, caller);
             }
         }

@@ -29,7 +29,9 @@ enum TypeProblem {
     NotData(String),
     #[error("`{0}` takes {1}")]
     Arguments(String, &'static str),
-    #[error("the generic class `{0}<…>` is not supported; write its elements, such as `Item[]`")]
+    #[error(
+        "the generic class `{0}<…>` is not supported; use an array of the element type, such as `Item[]`"
+    )]
     GenericClass(String),
     #[error("intersections (`A&B`) are not supported; name one class")]
     Intersection,

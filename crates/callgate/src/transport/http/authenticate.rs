@@ -1,14 +1,13 @@
-//! Authentication: converts a credential to a [`Caller`].
+//! Authentication: converts a credential to a [`Caller`]. The reply to a refused credential is in `error.rs`.
 
-use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
+use futures_util::future::poll_immediate;
 use thiserror::Error;
 
 use super::SharedState;
@@ -109,8 +108,7 @@ pub(super) async fn caller_at(
     address: Option<IpAddr>,
 ) -> Result<Caller, HttpError> {
     let mut caller = pin!(caller(state, parts));
-    if let Poll::Ready(known) = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await
-    {
+    if let Some(known) = poll_immediate(caller.as_mut()).await {
         return known;
     }
     let principal = address.map_or(Principal::Unknown, Principal::address);

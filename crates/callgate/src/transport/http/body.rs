@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
+use futures_util::future::poll_immediate;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 
@@ -61,9 +61,9 @@ impl RequestBody {
         let read = {
             let mut read = pin!(collect(&mut self.body, limit));
             // Most bodies have already arrived, so no timer is needed.
-            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
-                Poll::Ready(read) => read,
-                Poll::Pending => Box::pin(tokio::time::timeout(options.body_timeout, read))
+            match poll_immediate(read.as_mut()).await {
+                Some(read) => read,
+                None => Box::pin(tokio::time::timeout(options.body_timeout, read))
                     .await
                     .unwrap_or(Err(HttpError::BodyTooSlow)),
             }

@@ -141,8 +141,9 @@ impl Connections {
         self.lock().close_one(self.now(), None)
     }
 
-    /// Closes the connections that have waited for the same request at more than `max` calls in a row. Calls, not time,
-    /// are counted: if the server itself was held up, their requests may have arrived.
+    /// Closes each connection that was waiting for the same request in more than `max` consecutive calls of this
+    /// function. Counts its own calls instead of measuring time: while the server is stalled, a request may have
+    /// arrived without having been read.
     pub(super) fn close_waiting(&self, max: u32) {
         let mut open = self.lock();
         let mut over = Vec::new();

@@ -12,7 +12,6 @@ use axum::http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
 };
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
@@ -47,25 +46,26 @@ pub(super) fn check(
     uri: &Uri,
     options: &HttpOptions,
 ) -> Result<Option<HeaderValue>, HttpError> {
-    let authority = uri.authority().map(Authority::as_str);
-    let mut hosts = headers.get_all(HOST).iter().map(text);
-    let host = hosts.next();
-    let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
+    let authority = uri.authority().map(|authority| authority.as_str().as_bytes());
+    let mut first_host = None;
     // Checks all `Host` headers, because a proxy may have used any of them.
-    let others: Vec<Cow<'_, str>> = hosts.collect();
-    let named = host.iter().chain(&others).map(AsRef::as_ref).chain(authority);
-    if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
-        return Err(HttpError::Host(name.chars().take(200).collect()));
+    for host in headers.get_all(HOST).iter().map(HeaderValue::as_bytes).chain(authority) {
+        let name = name_of(host);
+        if !is_local_or_address(name) && !lists(&options.allowed_hosts, name) {
+            let name = String::from_utf8_lossy(name);
+            return Err(HttpError::Host(name.chars().take(200).collect()));
+        }
+        first_host = first_host.or(Some(host));
     }
-    let host = host.as_deref().or(authority).ok_or(HttpError::NoHost)?;
-    let mut origins = headers.get_all(ORIGIN).iter();
-    let Some(origin) = origins.next() else { return Ok(None) };
+    let host = first_host.ok_or(HttpError::NoHost)?;
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(None) };
     let value = text(origin);
-    let page = value.split_once("://").map(|(_, authority)| authority);
-    let is_same = page.is_some() && page == Some(host);
+    let page = value.split_once("://").map(|(_, authority)| authority.as_bytes());
+    let is_same = page == Some(host);
     let is_welcome = page.is_some_and(|page| is_loopback(name_of(page)))
-        || lists(&options.allowed_origins, &value);
-    if origins.next().is_none() && (is_same || is_welcome) {
+        || lists(&options.allowed_origins, value.as_bytes());
+    let is_only = headers.get_all(ORIGIN).iter().count() == 1;
+    if is_only && (is_same || is_welcome) {
         return Ok(Some(origin.clone()));
     }
     Err(HttpError::Origin(value.chars().take(200).collect()))
@@ -85,29 +85,30 @@ fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-fn lists(list: &[String], value: &str) -> bool {
-    list.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(value))
+fn lists(list: &[String], value: &[u8]) -> bool {
+    list.iter().any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(value))
 }
 
 /// Returns a host without its port.
-fn name_of(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+fn name_of(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|byte| !byte.is_ascii_digit()) {
+        Some(colon) if host.get(colon) == Some(&b':') => host.get(..colon).unwrap_or_default(),
         _ => host,
     }
 }
 
 /// Returns `true` for local names and for IP addresses. IP addresses are safe, because DNS rebinding needs a name.
-fn is_local_or_address(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || address(name).is_some()
+fn is_local_or_address(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"localhost") || address(name).is_some()
 }
 
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost")
+fn is_loopback(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"localhost")
         || address(name).is_some_and(|address| address.is_loopback())
 }
 
-fn address(name: &str) -> Option<IpAddr> {
+fn address(name: &[u8]) -> Option<IpAddr> {
+    let name = str::from_utf8(name).ok()?;
     name.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 

@@ -61,7 +61,7 @@ outcomes! {
     OverBudget = "over_budget",
     /// The service responded with a redirect.
     Redirected = "redirected",
-    /// The service rejected the credential.
+    /// The service refused the credential.
     Refused = "refused",
     /// The service responded with any other status that is not 2xx, without a JSON-RPC error.
     Status = "status",

@@ -10,17 +10,17 @@ use http::StatusCode;
 use http::header::{HeaderMap, LOCATION};
 use thiserror::Error;
 
-use crate::http_client::BodyError;
+use crate::http_client::body::BodyError;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::model::method::Safety;
-use crate::upstream::budget::BudgetExceeded;
 use crate::upstream::forward::auth::login::LoginError;
 use crate::upstream::forward::auth::oauth::TokenUnavailable;
 use crate::upstream::forward::auth::redact::Secrets;
-use crate::upstream::forward::auth::rejection::AuthRejection;
+use crate::upstream::forward::auth::refusal::AuthRefusal;
 use crate::upstream::forward::reply::{Problem, ServiceText, UnexpectedResponse};
 use crate::upstream::forward::{CallOutcome, SentCredential};
+use crate::upstream::memory_budget::BudgetExceeded;
 use crate::upstream::{Call, CallError, CallFailure, NotFound};
 use crate::wire::jsonrpc::RpcError;
 
@@ -75,7 +75,7 @@ pub(crate) enum Failure {
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: {}{}", .0.status.as_u16(), .0.messages().0, .0.text)]
-    Rejected(AuthRejection),
+    Refused(AuthRefusal),
     #[error("the service has no tool at the URL from `tool_path`")]
     NoSuchTool,
     #[error("{}", .0.description())]
@@ -123,10 +123,10 @@ impl Failure {
         Self::Redirected { status, to: to.and_then(|to| to.parse().ok()) }
     }
 
-    /// Records which credential the service rejected.
+    /// Records which credential the service refused.
     pub(crate) fn sent_with(self, sent: SentCredential) -> Self {
         match self {
-            Self::Rejected(refusal) => Self::Rejected(AuthRejection { sent, ..refusal }),
+            Self::Refused(refusal) => Self::Refused(AuthRefusal { sent, ..refusal }),
             other => other,
         }
     }
@@ -134,7 +134,7 @@ impl Failure {
     /// Returns the text of the response, if it is not a JSON-RPC reply.
     fn text(&self) -> Option<&ServiceText> {
         match self {
-            Self::Rejected(refusal) => Some(&refusal.text),
+            Self::Refused(refusal) => Some(&refusal.text),
             Self::Unexpected(response) => Some(&response.text),
             _ => None,
         }
@@ -143,7 +143,7 @@ impl Failure {
     /// Removes secrets from the text of the response, so that the text can be shown.
     pub(crate) fn redacted(mut self, secrets: impl FnOnce() -> Secrets) -> Self {
         let text = match &mut self {
-            Self::Rejected(refusal) => &mut refusal.text,
+            Self::Refused(refusal) => &mut refusal.text,
             Self::Unexpected(response) => &mut response.text,
             _ => return self,
         };
@@ -163,7 +163,7 @@ impl Failure {
 
     pub(crate) fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Rejected(refusal) => Some(refusal.status),
+            Self::Refused(refusal) => Some(refusal.status),
             Self::Unexpected(response) => Some(response.status),
             Self::Redirected { status, .. } => Some(*status),
             Self::NoSuchTool => Some(StatusCode::NOT_FOUND),
@@ -186,7 +186,7 @@ impl Failure {
         };
         let message = match self {
             Self::NoToken(why) => why.user_message(),
-            Self::Rejected(refusal) => refusal.messages().1,
+            Self::Refused(refusal) => refusal.messages().1,
             _ => {
                 let (_, what, advice) = self.row();
                 format!("{what} {advice}").replace("{again}", again).replace("{}", &self.detail())
@@ -220,7 +220,7 @@ impl Failure {
             Self::Error(_) => (CallOutcome::Error, "", ""),
             Self::Denied(_) => (CallOutcome::Denied, "", ""),
             Self::NoToken(_) => (CallOutcome::NoToken, "", ""),
-            Self::Rejected(_) => (CallOutcome::Refused, "", ""),
+            Self::Refused(_) => (CallOutcome::Refused, "", ""),
             Self::Internal(_) => (
                 CallOutcome::Error,
                 "failed inside the method; the error is in Callgate's log.",
@@ -344,11 +344,11 @@ impl Failure {
         match failure {
             Self::NoSuchTool => CallError::Gone(NotFound(call.method.to_owned()), message),
             Self::NoCredential(_) => CallError::Forbidden(message, None),
-            Self::Rejected(AuthRejection { status: StatusCode::FORBIDDEN, scope, .. }) => {
+            Self::Refused(AuthRefusal { status: StatusCode::FORBIDDEN, scope, .. }) => {
                 CallError::Forbidden(message, scope)
             }
             Self::AnonymousCaller
-            | Self::Rejected(AuthRejection {
+            | Self::Refused(AuthRefusal {
                 status: StatusCode::UNAUTHORIZED,
                 sent: SentCredential::OfCaller(_) | SentCredential::None { .. },
                 ..

@@ -1,16 +1,16 @@
 //! A call of a method of the service: its limits, its credentials, its request and its reply.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use serde_json::value::RawValue;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::Forward;
 use super::auth::credential::Authentication;
 use super::auth::redact::Secrets;
-use super::auth::rejection::SentCredential;
+use super::auth::refusal::SentCredential;
 use super::breaker::Attempt;
 use super::failure::Failure;
 use super::options::SecretJson;
@@ -34,12 +34,15 @@ pub(super) struct ForwardedCall<'a> {
     auth: Authentication,
     /// Permission of the circuit breaker. Set before the request is sent.
     attempt: Option<Attempt<'a>>,
+    /// Share of the concurrent calls. Released after the result is recorded in the circuit breaker, because the next
+    /// call asks the circuit breaker as soon as it has the share.
+    share: Option<Share>,
 }
 
 impl<'a> ForwardedCall<'a> {
     pub(super) fn new(forward: &'a Forward, call: &'a Call<'a>, uri: Option<Uri>) -> Self {
         let (id, auth) = (forward.request_id(call.id), Authentication::default());
-        Self { forward, call, id, uri, auth, attempt: None }
+        Self { forward, call, id, uri, auth, attempt: None, share: None }
     }
 
     /// Calls the method within the limits on time and concurrency, unless the circuit breaker is open.
@@ -52,36 +55,38 @@ impl<'a> ForwardedCall<'a> {
     async fn run_within_limits(&mut self) -> Result<Box<RawValue>, Failure> {
         let (forward, start) = (self.forward, Instant::now());
         let limit = forward.options().limits.timeout;
-        let mut timer = pin!(sleep_until(start + limit));
-        match until(timer.as_mut(), pin!(self.authenticate())).await {
-            Some(authenticated) => authenticated?,
-            None if forward.tokens.is_some() || forward.sessions.is_some() => {
-                return Err(Failure::NoTokenInTime(limit));
+        let replied = until(pin!(sleep_until(start + limit)), pin!(self.run_admitted(start))).await;
+        replied.unwrap_or_else(|| match &mut self.attempt {
+            Some(attempt) => {
+                // The time limit of a connection is shorter, so there was one.
+                attempt.reached();
+                Err(Failure::TimedOut(limit))
             }
-            None => return Err(Failure::TimedOut(limit)),
-        }
-        let _share = self.share(timer.as_mut(), start).await?;
-        self.attempt = Some(forward.breaker.attempt().ok_or(Failure::Down)?);
-        let replied = until(timer, pin!(self.exchange())).await;
-        replied.unwrap_or_else(|| {
-            // The time limit of a connection is shorter, so there was one.
-            self.attempt.iter_mut().for_each(Attempt::reached);
-            Err(Failure::TimedOut(limit))
+            // The wait for a share is shorter, so there was no credential.
+            None if forward.tokens.is_some() || forward.sessions.is_some() => {
+                Err(Failure::NoTokenInTime(limit))
+            }
+            None => Err(Failure::TimedOut(limit)),
         })
+    }
+
+    async fn run_admitted(&mut self, start: Instant) -> Result<Box<RawValue>, Failure> {
+        self.authenticate().await?;
+        self.share = Some(self.share(start).await?);
+        self.attempt = Some(self.forward.breaker.attempt().ok_or(Failure::Down)?);
+        self.exchange().await
     }
 
     /// Waits until the call may run, for at most half of the time limit: a longer wait would leave no time for
     /// the call.
-    async fn share(&self, mut timer: Pin<&mut Sleep>, start: Instant) -> Result<Share, Failure> {
+    async fn share(&self, start: Instant) -> Result<Share, Failure> {
         let (calls, principal) = (&self.forward.calls, self.call.caller.principal());
         if let Some(share) = calls.take_now(principal) {
             return Ok(share);
         }
-        let (end, wait) = (timer.deadline(), self.forward.options().limits.timeout / 2);
-        timer.as_mut().reset(start + wait);
-        let share = until(timer.as_mut(), pin!(calls.take(principal))).await;
-        timer.reset(end);
-        share.ok_or(Failure::Busy(wait))?.map_err(|_| Failure::TooManyCalls)
+        let wait = self.forward.options().limits.timeout / 2;
+        let share = Box::pin(timeout_at(start + wait, calls.take(principal))).await;
+        share.map_err(|_| Failure::Busy(wait))?.map_err(|_| Failure::TooManyCalls)
     }
 
     /// Determines the credentials of the request.
@@ -147,7 +152,10 @@ impl<'a> ForwardedCall<'a> {
         loop {
             let response = match self.forward.queue() {
                 None => {
-                    self.forward.service.post(self.post(&body, options.limits.result_bytes)).await
+                    self.forward
+                        .service
+                        .post(self.http_request(&body, options.limits.result_bytes))
+                        .await
                 }
                 Some(queue) => {
                     let request = |reply| self.queued(queue.is_batch(), body.clone(), reply);
@@ -183,7 +191,7 @@ impl<'a> ForwardedCall<'a> {
     }
 
     /// Returns the HTTP request. The response may have `limit` bytes.
-    fn post<'b>(&'b self, body: &'b Bytes, limit: usize) -> Post<'b> {
+    fn http_request<'b>(&'b self, body: &'b Bytes, limit: usize) -> Post<'b> {
         let (uri, headers) = (self.uri.as_ref(), self.headers());
         Post { uri, headers, body, limit, reservation: self.call.reservation }
     }
@@ -205,7 +213,7 @@ impl<'a> ForwardedCall<'a> {
 
     /// Sends the request once, without a limit on time or concurrency. The response may have `limit` bytes.
     pub(super) async fn send_once(&self, limit: usize) -> Result<ServiceResponse, Failure> {
-        self.forward.service.post(self.post(&self.body(), limit)).await
+        self.forward.service.post(self.http_request(&self.body(), limit)).await
     }
 
     /// Returns the result in a response.
@@ -214,7 +222,7 @@ impl<'a> ForwardedCall<'a> {
         response: Result<ServiceResponse, Failure>,
     ) -> Result<Box<RawValue>, Failure> {
         let response = response?;
-        // A reply over WebSocket was not counted against the memory budget while it was read.
+        // A reply over WebSocket or in a batch was not counted against the reservation of this call while it was read.
         self.call.reservation.at_least(response.body.len())?;
         if self.uri.is_some() {
             response.read_at_tool_url(&self.id)

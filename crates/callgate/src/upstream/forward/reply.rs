@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::http_client::http1::ResponseHeaders;
-use crate::upstream::forward::auth::rejection::AuthRejection;
+use crate::upstream::forward::auth::refusal::AuthRefusal;
 use crate::upstream::forward::{Failure, RequestId, known_errors};
 use crate::wire::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
 
@@ -91,7 +91,7 @@ impl ServiceResponse {
         let reply = read_reply(trimmed(&self.body))
             .map_err(|problem| self.refused().unwrap_or_else(|| self.explained(problem)))?;
         if let Some(refusal) = self.refusal_despite(reply.error) {
-            return Err(Failure::Rejected(refusal));
+            return Err(Failure::Refused(refusal));
         }
         if reply.jsonrpc.is_none() && reply.id.is_none() && reply.result.is_some() {
             return Err(self.refused().unwrap_or_else(|| self.unexpected(self.other_protocol())));
@@ -149,17 +149,17 @@ impl ServiceResponse {
         }
     }
 
-    /// Returns the rejection in a response whose error does not come from the method. This is the case if the response
+    /// Returns the refusal in a response whose error does not come from the method. This is the case if the response
     /// has a challenge, or if the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
-    fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRejection> {
+    fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRefusal> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
-        self.rejection().filter(|_| is_foreign || self.has_challenge())
+        self.auth_refusal().filter(|_| is_foreign || self.has_challenge())
     }
 
     /// Returns the failure for the HTTP status.
     fn refused(&self) -> Option<Failure> {
-        match self.rejection() {
-            Some(refusal) => Some(Failure::Rejected(refusal)),
+        match self.auth_refusal() {
+            Some(refusal) => Some(Failure::Refused(refusal)),
             None => (!self.status.is_success()).then(|| {
                 let Self { status, headers, body } = self;
                 Failure::Unexpected(UnexpectedResponse::of_status(*status, &headers.map(), body))
@@ -167,12 +167,12 @@ impl ServiceResponse {
         }
     }
 
-    fn rejection(&self) -> Option<AuthRejection> {
+    fn auth_refusal(&self) -> Option<AuthRefusal> {
         if !self.status.is_client_error() {
             return None;
         }
-        let rejection = AuthRejection::of(self.status, &self.headers.map())?;
-        Some(AuthRejection { text: ServiceText::new(&self.body), ..rejection })
+        let refusal = AuthRefusal::of(self.status, &self.headers.map())?;
+        Some(AuthRefusal { text: ServiceText::new(&self.body), ..refusal })
     }
 
     fn has_challenge(&self) -> bool {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::Forward;
 use super::failure::Failure;
 use super::known_errors;
 use super::reply::{Problem, ServiceResponse};
@@ -18,6 +19,15 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Returns `true` if the service certainly discarded the request.
 pub(super) fn is_discarded(response: &ServiceResponse) -> bool {
     !response.status.is_success() && known_errors::is_queue_full(&response.body)
+}
+
+impl Forward {
+    /// Returns `true` if the service refused the access token or the session of a request. A refused request has not
+    /// run.
+    pub(super) fn is_refused(&self, failure: &Failure) -> bool {
+        failure.is_unauthorized()
+            || self.sessions.as_ref().is_some_and(|sessions| sessions.is_refused(failure))
+    }
 }
 
 impl Failure {

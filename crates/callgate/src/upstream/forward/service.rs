@@ -8,14 +8,15 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue}
 use http::{Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 
+use crate::http_client::body::bytes_counted;
 use crate::http_client::connector::Connector;
 use crate::http_client::http1::{Http1Client, PlainConnector, ResponseHeaders, request_head};
 use crate::http_client::tls::{TlsSetupError, client_config};
-use crate::http_client::{Pool, bytes_counted, pool_builder, send};
-use crate::upstream::budget::BudgetReservation;
+use crate::http_client::{Pool, pool_builder, send};
 use crate::upstream::forward::{
     Failure, ForwardLimits, ForwardOptions, ForwardStats, ServiceResponse,
 };
+use crate::upstream::memory_budget::BudgetReservation;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -90,7 +90,7 @@ impl MethodDefinition {
         MethodFunction { method: self.finish::<A, R>(), function }
     }
 
-    /// Sets a function that neither waits nor has a context.
+    /// Sets a function that is not `async` and has no context.
     pub fn run_now<A, R, F>(self, function: F) -> MethodFunction
     where
         A: DeserializeOwned + JsonSchema + Send,

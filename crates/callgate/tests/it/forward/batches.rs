@@ -215,7 +215,7 @@ async fn a_service_without_batches_is_asked_one_by_one() {
     assert_eq!(batches, 3, "there is no other batch");
     assert_eq!(app.retries(), 0);
     let log = log.text();
-    assert_eq!(log.matches("the service rejects batches").count(), 1, "{log}");
+    assert_eq!(log.matches("the service refuses batches").count(), 1, "{log}");
 }
 
 #[tokio::test]

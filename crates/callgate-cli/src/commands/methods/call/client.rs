@@ -10,7 +10,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 
-use crate::errors::{hinted, nearest};
+use crate::error_hints::{hinted, nearest};
 
 /// Capacity of the pipe in each direction, in bytes.
 const BUFFER: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::read_source;
 use crate::commands::timestamp;
 use crate::config::Config;
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 /// Shows the changes that wait for approval.

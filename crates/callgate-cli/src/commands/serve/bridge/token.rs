@@ -5,7 +5,7 @@ use callgate::bridge::{HeaderError, Options};
 
 use crate::cli::BridgeArgs;
 use crate::config::{TOKEN_VARIABLE, environment, secret_in_file};
-use crate::errors::hinted;
+use crate::error_hints::hinted;
 use crate::printer;
 
 /// Adds the token from the file, the command line or the environment, in this order of precedence.

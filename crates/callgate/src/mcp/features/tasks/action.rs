@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{RunningTask, Task, TaskStatus, Tasks};
-use crate::mcp::calls::elicitation;
+use crate::mcp::calls::questions;
 use crate::mcp::parse::method::McpMethod;
-use crate::mcp::sessions::session::user_of;
 use crate::mcp::{CallTarget, Mcp, McpError, McpResponse, RequestContext};
 use crate::upstream::Capability;
 use crate::upstream::local::Error;
@@ -20,14 +19,14 @@ pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpErr
     let id = request.params.required_text("taskId")?.into_owned();
     let (method, action) = match request.method {
         McpMethod::TasksUpdate => {
-            let answers = elicitation::responses(request)?
+            let answers = questions::responses(request)?
                 .ok_or_else(|| McpError::invalid_params("`inputResponses` is missing"))?;
             ("tasks/update", TaskAction::Update(answers))
         }
         McpMethod::TasksCancel => ("tasks/cancel", TaskAction::Cancel),
         _ => ("tasks/get", TaskAction::Get),
     };
-    let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
+    let (mcp, user) = (Arc::clone(context.mcp), context.inbound.caller.user_id());
     let run = move |_| async move { action.run(&mcp, &id, user).await };
     context.run(CallTarget::of(method), run, |task, call| {
         let mut result = call.result(300);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{RunningTask, Task, TaskState, TaskStatus, Tasks, now};
-use crate::mcp::sessions::session::{random_id, user_of};
+use crate::mcp::random_id::random_id;
 use crate::mcp::{CallContext, CallReply, Mcp, McpError, ResultWriter};
 use crate::upstream::BoxFuture;
 use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
@@ -55,7 +55,7 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
         .ok_or_else(|| failed("no random number is available for the id of the task"))?;
     let task = Task {
         id: id.clone(),
-        user: user_of(&call.caller),
+        user: call.caller.user_id(),
         created_at: now(),
         updated_at: now(),
         ttl: u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX),

@@ -19,8 +19,8 @@ pub(crate) fn healthz() -> Response {
 
 /// `GET /readyz`: 503 until the first catalog is loaded, then 200.
 ///
-/// The status stays 200 while the registry or an upstream cannot be reached: if every replica were removed because one
-/// database is down, a delay would become an outage. The status is 503 again if credentials can no longer be verified
+/// The status stays 200 while the registry or an upstream cannot be reached, because the server can still answer
+/// requests. With 503, the load balancer would remove every replica when their shared database is down. The status is 503 again if credentials can no longer be verified
 /// and every caller needs one, because another replica may still be able to serve the callers.
 ///
 /// Details are shown only to users, and on the address for operations.

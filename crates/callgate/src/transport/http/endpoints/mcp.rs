@@ -11,6 +11,7 @@ use axum::http::header::{ACCEPT, ALLOW};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 
 use super::rest;
 use crate::access::{Caller, NoShare, Share};
@@ -33,14 +34,15 @@ pub(crate) async fn handle(
     state: &SharedState,
     caller: &Caller,
     parts: &Parts,
-    body: &[u8],
+    body: Result<Bytes, HttpError>,
 ) -> Result<Response, HttpError> {
-    // `Mcp::handle` counts valid messages, because the reply to a refused call is a result.
+    // `Mcp::handle` counts all other messages, because the reply to a refused call is a result.
     let counted = |error: HttpError| match state.gateway.count_request(caller) {
         Ok(()) => error,
         Err(limited) => limited.into(),
     };
-    let (kind, text) = read(state, parts, body).map_err(counted)?;
+    let body = body.map_err(counted)?;
+    let (kind, text) = read(state, parts, &body).map_err(counted)?;
     let accepted = AcceptedTypes::of(&parts.headers);
     let headers = RequestHeaders::new(&parts.headers);
     let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
@@ -57,7 +59,7 @@ pub(crate) async fn handle(
         McpResponse::Accepted if kind == InboundKind::EndSession => {
             Ok(StatusCode::NO_CONTENT.into_response())
         }
-        response => Ok(respond(state, caller, accepted, response).await?),
+        response => Ok(to_http(state, caller, accepted, response).await?),
     }
 }
 
@@ -89,7 +91,7 @@ fn read<'a>(
 }
 
 /// Converts the response of the protocol to HTTP.
-async fn respond(
+async fn to_http(
     state: &SharedState,
     caller: &Caller,
     accepted: AcceptedTypes,
@@ -105,7 +107,7 @@ async fn respond(
             let share = share_of_call(state, caller, &call)?;
             match call.try_ready().await {
                 Poll::Ready(reply) => accepted.call_reply(reply),
-                Poll::Pending => Box::pin(run(accepted, call, share)).await,
+                Poll::Pending => Box::pin(wait_for_call(accepted, call, share)).await,
             }
         }
         McpResponse::Batch(parts) => Box::pin(batch(state, caller, accepted, parts)).await?,
@@ -179,11 +181,15 @@ async fn batch(
     })
 }
 
-/// Runs a call that is not ready. Replies with an event stream if the client accepts one, unless the call ends within
-/// [`STREAM_AFTER`] and before it sends a message. If such a client prefers a stream or requests progress, replies with
-/// a stream in any case. If `share` is given, the call runs in a separate task, continues when its client disconnects,
-/// and releases the share when it ends.
-async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
+/// Runs a call that is not ready. If the client does not accept event streams, replies with JSON. Otherwise replies with
+/// an event stream, with one exception: the client lists JSON before `text/event-stream`, requests no progress, and the
+/// call ends within [`STREAM_AFTER`] without sending a message first. If `share` is given, the call runs in a separate
+/// task, continues when its client disconnects, and releases the share when it ends.
+async fn wait_for_call(
+    accepted: AcceptedTypes,
+    mut call: Box<RunningCall>,
+    share: Option<Share>,
+) -> Response {
     if let Some(share) = share {
         spawn(call.detach(), share);
     }
@@ -196,9 +202,9 @@ async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share
     {
         return accepted.call_reply(reply);
     }
-    let Some(stream) = call.take_stream() else { return sse::of_call(call) };
+    let Some(stream) = call.take_stream() else { return sse::of_call(*call) };
     let reader = stream.read();
-    tokio::spawn(stream.run(call));
+    tokio::spawn(stream.run(*call));
     sse::of_stored(reader)
 }
 
@@ -311,7 +317,12 @@ impl<'a> RequestHeaders<'a> {
         let mut found =
             Self { all, version: absent, method: absent, name: absent, session: absent };
         for (name, value) in all {
-            let header = match name.as_str() {
+            let name = name.as_str();
+            // Most headers are not of the protocol.
+            if !name.starts_with("mcp-") {
+                continue;
+            }
+            let header = match name {
                 PROTOCOL_VERSION => &mut found.version,
                 METHOD => &mut found.method,
                 NAME => &mut found.name,

@@ -139,7 +139,7 @@ impl Authentication {
         self.token = Some(token);
     }
 
-    /// Replaces an access token that the service rejected. Returns `false` if the request has no access token, or if
+    /// Replaces an access token that the service refused. Returns `false` if the request has no access token, or if
     /// the token was renewed recently.
     pub(crate) async fn renew(
         &mut self,

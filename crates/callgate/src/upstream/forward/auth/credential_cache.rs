@@ -1,6 +1,6 @@
 //! A credential that calls share and that can be requested again: an access token, or a session.
 //!
-//! One request serves all calls that wait for the credential. If requests fail, or if the service rejects every new
+//! One request serves all calls that wait for the credential. If requests fail, or if the service refuses every new
 //! credential, the next request is delayed.
 
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::backoff::jittered;
 /// Delay after the first failure.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 
-/// Maximum delay between renewals of a credential that the service rejects.
+/// Maximum delay between renewals of a credential that the service refuses.
 const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum time between two rejections for which the second counts as a consecutive failure.
-const REJECTION_WINDOW: Duration = Duration::from_mins(2);
+/// Maximum time between two refusals for which the second counts as a consecutive failure.
+const REFUSAL_WINDOW: Duration = Duration::from_mins(2);
 
 /// A request in flight. The value is `Some` once the request has ended.
 pub(crate) type PendingRequest<T, E> = watch::Receiver<Option<Result<Arc<T>, E>>>;
@@ -29,20 +29,20 @@ pub(crate) type RequestSender<T, E> = watch::Sender<Option<Result<Arc<T>, E>>>;
 pub(crate) struct CredentialCache<T, E> {
     pub(crate) value: Option<Arc<T>>,
     failure: Option<(E, Backoff)>,
-    rejection: Option<Backoff>,
+    refusal: Option<Backoff>,
     pending: Option<PendingRequest<T, E>>,
 }
 
 impl<T, E> Default for CredentialCache<T, E> {
     fn default() -> Self {
-        Self { value: None, failure: None, rejection: None, pending: None }
+        Self { value: None, failure: None, refusal: None, pending: None }
     }
 }
 
 impl<T, E: Clone> CredentialCache<T, E> {
-    /// Starts again with `value`. Keeps the delay after rejections.
+    /// Starts again with `value`. Keeps the delay after refusals.
     pub(crate) fn reset(&mut self, value: Option<Arc<T>>) {
-        *self = Self { value, rejection: self.rejection, ..Self::default() };
+        *self = Self { value, refusal: self.refusal, ..Self::default() };
     }
 
     /// Returns the request in flight. If there is none, `start` starts one, unless the last one failed recently.
@@ -76,18 +76,18 @@ impl<T, E: Clone> CredentialCache<T, E> {
         (now < backoff.until).then(|| error.clone())
     }
 
-    /// Records that the service rejected the credential. Returns `false` if it has rejected a new one recently: every
-    /// call would otherwise request a credential from a service that rejects all of them.
-    pub(crate) fn rejected(&mut self, now: Instant) -> bool {
+    /// Records that the service refused the credential. Returns `false` if it has refused a new one recently: every
+    /// call would otherwise request a credential from a service that refuses all of them.
+    pub(crate) fn refused(&mut self, now: Instant) -> bool {
         // The credential is being replaced, or could not be replaced.
         if self.in_flight().is_some() || self.recent_error(now).is_some() {
             return true;
         }
-        let recent = self.rejection.filter(|last| now < last.until + REJECTION_WINDOW);
+        let recent = self.refusal.filter(|last| now < last.until + REFUSAL_WINDOW);
         if recent.is_some_and(|last| now < last.until) {
             return false;
         }
-        self.rejection = Some(Backoff::after(recent, MAX_RENEWAL_BACKOFF, now));
+        self.refusal = Some(Backoff::after(recent, MAX_RENEWAL_BACKOFF, now));
         true
     }
 
@@ -155,11 +155,11 @@ mod tests {
     fn a_service_that_refuses_every_credential_is_not_given_one_per_call() {
         let now = Instant::now();
         let mut cache = Cache::default();
-        assert!(cache.rejected(now));
-        assert!(!cache.rejected(now + Duration::from_millis(500)));
-        assert!(cache.rejected(now + Duration::from_millis(1300)));
-        assert!(!cache.rejected(now + Duration::from_millis(2700)));
-        assert!(cache.rejected(now + Duration::from_hours(1)));
-        assert!(cache.rejected(now + Duration::from_hours(1) + Duration::from_millis(1300)));
+        assert!(cache.refused(now));
+        assert!(!cache.refused(now + Duration::from_millis(500)));
+        assert!(cache.refused(now + Duration::from_millis(1300)));
+        assert!(!cache.refused(now + Duration::from_millis(2700)));
+        assert!(cache.refused(now + Duration::from_hours(1)));
+        assert!(cache.refused(now + Duration::from_hours(1) + Duration::from_millis(1300)));
     }
 }

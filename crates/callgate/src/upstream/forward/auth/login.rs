@@ -12,7 +12,6 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::http_client::sensitive;
-use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::auth::credential::CredentialParts;
 use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingRequest};
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
@@ -23,6 +22,7 @@ use crate::upstream::forward::service::{Post, Service};
 use crate::upstream::forward::{
     Authentication, CredentialLocation, Failure, ForwardOptions, RequestId, ServiceResponse,
 };
+use crate::upstream::memory_budget::BudgetReservation;
 
 /// Maximum delay after a failed login. The delay is long because services block accounts after several wrong passwords.
 const MAX_BACKOFF: Duration = Duration::from_mins(5);
@@ -199,7 +199,7 @@ impl Sessions {
             let (mut cache, now) = (self.cache(), Instant::now());
             let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
             let other = cache.value.as_ref().filter(|it| !is_refused(it)).cloned();
-            if other.is_some() || !cache.rejected(now) {
+            if other.is_some() || !cache.refused(now) {
                 return Ok(other);
             }
             self.join_or_start(&mut cache, now)?

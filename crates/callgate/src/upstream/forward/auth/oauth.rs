@@ -239,7 +239,7 @@ impl AccessTokens {
         grant: UserGrant,
         known: &Arc<dyn Credentials>,
     ) -> Result<RenewableToken, TokenUnavailable> {
-        let key = caller.user.as_ref().map(|user| user.id);
+        let key = caller.user_id();
         let source = self.users.get_with(key, || {
             let grant = match grant {
                 UserGrant::ClientCredentials => Grant::UserClient,
@@ -265,7 +265,7 @@ impl RenewableToken {
         self.token.bearer.clone()
     }
 
-    /// Returns a new token after the service rejected this one, or `None` if the token was renewed recently.
+    /// Returns a new token after the service refused this one, or `None` if the token was renewed recently.
     pub(crate) async fn renewed(&self) -> Result<Option<Self>, TokenUnavailable> {
         let renewed = self.source.renewed(&self.token).await?;
         Ok(renewed.map(|token| Self { source: Arc::clone(&self.source), token }))

@@ -16,9 +16,13 @@ const MAX_ID_BYTES: usize = 255;
 pub(crate) enum MethodListError {
     #[error(transparent)]
     Failure(#[from] Failure),
-    #[error("the response is not an OpenRPC document: expected `methods` with a `name` each")]
+    #[error(
+        "the response is not an OpenRPC document: expected an array `methods` in which each item has a `name`"
+    )]
     NotOpenRpc,
-    #[error("the response is not a list of tools: expected `tools` with a `name` each")]
+    #[error(
+        "the response is not a list of tools: expected an array `tools` in which each item has a `name`"
+    )]
     NotTools,
     #[error("the service lists more than {MAX_IDS} methods")]
     TooMany,

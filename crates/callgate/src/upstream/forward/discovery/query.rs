@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use crate::access::Caller;
 use crate::model::method::Safety;
 use crate::upstream::Call;
-use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::Problem;
@@ -16,6 +15,7 @@ use crate::upstream::forward::{
     Authentication, CallOutcome, Failure, Forward, ForwardedCall, Ordering, ServiceResponse,
     Target, request,
 };
+use crate::upstream::memory_budget::BudgetReservation;
 use crate::wire::jsonrpc::RpcError;
 
 /// Error of [`Forward::query`] and [`Forward::get`].

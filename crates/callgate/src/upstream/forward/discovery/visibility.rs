@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use crate::access::Caller;
 use crate::model::arguments::ParamStyle;
 use crate::model::method::Safety;
-use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::upstream::forward::discovery::method_list::{self, MAX_IDS, MethodListError};
 use crate::upstream::forward::{
     CallOutcome, Failure, Forward, ForwardedCall, MissingCredential, Ordering, ServiceResponse,
     UserGrant,
 };
+use crate::upstream::memory_budget::BudgetReservation;
 use crate::upstream::{BoxFuture, Call, CallerMethods, Identity, ListError, MethodLister};
 
 /// Maximum total size of all pages of a list, in bytes.
@@ -96,7 +96,7 @@ impl MethodLister for Forward {
                 Err(MethodListError::Denied) => Ok(CallerMethods::Refused(
                     "the service denies `rpc.discover` to the caller".to_owned(),
                 )),
-                Err(MethodListError::Failure(failure)) if self.rejects_caller(&failure) => {
+                Err(MethodListError::Failure(failure)) if self.refuses_caller(&failure) => {
                     Ok(CallerMethods::Refused(failure.to_string()))
                 }
                 Err(MethodListError::Failure(failure)) => {
@@ -109,8 +109,8 @@ impl MethodLister for Forward {
 }
 
 impl Forward {
-    /// Returns `true` if the service rejects the caller. The caller then sees no methods.
-    fn rejects_caller(&self, failure: &Failure) -> bool {
+    /// Returns `true` if the service refuses the caller. The caller then sees no methods.
+    fn refuses_caller(&self, failure: &Failure) -> bool {
         match failure {
             Failure::CredentialLookup(..) => false,
             // The access token may have just expired, and a new one is not requested immediately.

@@ -12,10 +12,10 @@ use crate::upstream::forward::{Failure, RequestId, known_errors};
 pub(crate) enum BatchReply<'a> {
     PerCall(Replies<'a>),
     ForAll,
-    /// The service rejected the batch itself. No call has run.
-    Rejected,
-    /// The service may have rejected the batch itself: it responded with an HTTP error and without replies.
-    MaybeRejected(Failure),
+    /// The service refused the batch itself. No call has run.
+    Refused,
+    /// The service may have refused the batch itself: it responded with an HTTP error and without replies.
+    MaybeRefused(Failure),
     Invalid(Failure),
 }
 
@@ -36,18 +36,18 @@ impl ServiceResponse {
             Ok(ReplyEnvelope { error: Some(error), id, .. })
                 if id.and_then(RequestId::of).is_none() =>
             {
-                let is_about_rights = matches!(self.refused(), Some(Failure::Rejected(_)));
+                let is_about_rights = matches!(self.refused(), Some(Failure::Refused(_)));
                 // After HTTP 5xx, some calls may have run.
                 let may_have_run = self.status.is_server_error();
                 let error = rpc_error(error);
                 if known_errors::is_batch_refused(&error) && !is_about_rights && !may_have_run {
-                    BatchReply::Rejected
+                    BatchReply::Refused
                 } else {
                     BatchReply::ForAll
                 }
             }
-            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
-            Err(_) if known_errors::is_invalid_request(body) => BatchReply::Rejected,
+            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
+            Err(_) if known_errors::is_invalid_request(body) => BatchReply::Refused,
             // Some services reply only to the first request of a batch.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
@@ -57,7 +57,7 @@ impl ServiceResponse {
             _ => match self.read(&RequestId::Number(0)) {
                 Ok(_) | Err(Failure::Error(_) | Failure::Denied(_)) => BatchReply::ForAll,
                 Err(failure @ Failure::Unexpected(_)) if may_be_about_batch(self.status) => {
-                    BatchReply::MaybeRejected(failure)
+                    BatchReply::MaybeRefused(failure)
                 }
                 Err(failure) => BatchReply::Invalid(failure),
             },

@@ -126,7 +126,7 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
             status: StatusCode::FOUND,
             to: "http://localhost/?s3cret".parse().ok(),
         },
-        Failure::Rejected(AuthRejection::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
+        Failure::Refused(AuthRefusal::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
         Failure::NoSuchTool,
         Failure::Internal("division by zero".to_owned()),
         unexpected(bad, Problem::Status),

@@ -24,8 +24,8 @@ const MAX_IN_FLIGHT: usize = 2;
 /// Maximum time for which calls are collected.
 const MAX_DELAY: Duration = Duration::from_millis(5);
 
-/// Number of consecutive rejected batches after which calls are sent one by one.
-const MAX_REJECTED: u32 = 3;
+/// Number of consecutive refused batches after which calls are sent one by one.
+const MAX_REFUSED: u32 = 3;
 
 /// Maximum number and total size of the calls in a batch.
 const MAX_CALLS: usize = 100;
@@ -34,13 +34,13 @@ const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Batcher {
     service: Arc<Service>,
-    /// Number of consecutive rejected batches.
-    rejected: AtomicU32,
+    /// Number of consecutive refused batches.
+    refused: AtomicU32,
 }
 
 impl Batcher {
     pub(crate) fn new(service: Arc<Service>) -> Self {
-        Self { service, rejected: AtomicU32::new(0) }
+        Self { service, refused: AtomicU32::new(0) }
     }
 
     /// Returns the maximum size of a reply.
@@ -49,7 +49,7 @@ impl Batcher {
     }
 
     pub(crate) fn is_unsupported(&self) -> bool {
-        self.rejected.load(Ordering::Relaxed) >= MAX_REJECTED
+        self.refused.load(Ordering::Relaxed) >= MAX_REFUSED
     }
 
     pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
@@ -114,7 +114,7 @@ impl Batcher {
     async fn assign(&self, batch: Vec<QueuedRequest>, response: &ServiceResponse) {
         match response.read_batch() {
             BatchReply::PerCall(replies) => {
-                self.rejected.store(0, Ordering::Relaxed);
+                self.refused.store(0, Ordering::Relaxed);
                 let (parts, ignored) = replies.assign(batch.iter().map(|request| &request.id));
                 if ignored > 0 {
                     tracing::debug!(
@@ -125,7 +125,7 @@ impl Batcher {
                 }
                 let mut alone = Vec::new();
                 for (request, part) in batch.into_iter().zip(parts) {
-                    // Drupal rejects a batch with an unknown method or invalid parameters before it runs any call.
+                    // Drupal refuses a batch with an unknown method or invalid parameters before it runs any call.
                     // Other services may have run the calls before the error.
                     if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
                     {
@@ -143,13 +143,13 @@ impl Batcher {
             }
             BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.max_reply()))),
             BatchReply::Invalid(failure) => reply_all(batch, &Err(failure)),
-            BatchReply::Rejected => {
-                self.count_rejection();
+            BatchReply::Refused => {
+                self.count_refusal();
                 // None of the calls has run.
                 self.send_singly(batch).await;
             }
-            BatchReply::MaybeRejected(failure) => {
-                self.count_rejection();
+            BatchReply::MaybeRefused(failure) => {
+                self.count_refusal();
                 let is_read_only = |request: &QueuedRequest| request.safety == Safety::ReadOnly;
                 let (alone, others) = batch.into_iter().partition::<Vec<_>, _>(is_read_only);
                 for _ in &alone {
@@ -161,11 +161,11 @@ impl Batcher {
         }
     }
 
-    fn count_rejection(&self) {
-        if self.rejected.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REJECTED {
+    fn count_refusal(&self) {
+        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REFUSED {
             tracing::warn!(
                 upstream = self.service.name,
-                "the service rejects batches, sending calls one by one; remove `batch`"
+                "the service refuses batches, so its calls are sent one by one; remove `batch`"
             );
         }
     }

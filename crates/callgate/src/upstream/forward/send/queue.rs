@@ -8,12 +8,12 @@ use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::model::method::Safety;
-use crate::upstream::budget::BudgetReservation;
 use crate::upstream::forward::send::batch::Batcher;
 #[cfg(feature = "websocket")]
 use crate::upstream::forward::send::websocket;
 use crate::upstream::forward::service::Service;
 use crate::upstream::forward::{Failure, RequestId, SecretJson, ServiceResponse};
+use crate::upstream::memory_budget::BudgetReservation;
 
 pub(crate) struct QueuedRequest {
     pub(crate) id: RequestId<'static>,
@@ -68,7 +68,7 @@ impl RequestQueue {
         matches!(self.worker, Worker::Batches(_))
     }
 
-    /// Returns `true` if the service rejects batches.
+    /// Returns `true` if the service refuses batches.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(&self.worker, Worker::Batches(batcher) if batcher.is_unsupported())
     }

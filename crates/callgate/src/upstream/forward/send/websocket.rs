@@ -27,7 +27,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes, error};
 
 use crate::http_client::send_error::{SendError, SendErrorKind, TIMED_OUT, describe};
-use crate::upstream::forward::auth::rejection::AuthRejection;
+use crate::upstream::forward::auth::refusal::AuthRefusal;
 use crate::upstream::forward::reply::ReplyTarget;
 use crate::upstream::forward::send::queue::ReplySender;
 use crate::upstream::forward::service::{Service, connect_limit};
@@ -137,8 +137,8 @@ fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {
             Ok(())
         }
         status if status.is_redirection() => Err(Failure::redirected(status, headers)),
-        status => Err(match AuthRejection::of(status, headers) {
-            Some(refusal) => Failure::Rejected(refusal),
+        status => Err(match AuthRefusal::of(status, headers) {
+            Some(refusal) => Failure::Refused(refusal),
             None => Failure::NoWebSocket(status),
         }),
     }

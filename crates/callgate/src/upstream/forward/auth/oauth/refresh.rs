@@ -16,7 +16,7 @@ use crate::upstream::credentials::ReplaceStatus;
 /// Maximum number of attempts if the stored credential is replaced while a token is requested.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Maximum time to wait for a different credential after the stored one was rejected.
+/// Maximum time to wait for a different credential after the stored one was refused.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

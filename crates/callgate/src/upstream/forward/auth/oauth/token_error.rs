@@ -10,7 +10,7 @@ pub(crate) enum TokenError {
     InvalidClient,
     #[error("the server does not accept the refresh token or the grant (`invalid_grant`)")]
     InvalidGrant,
-    #[error("the server rejects the request (`{0}`)")]
+    #[error("the server refuses the request (`{0}`)")]
     Refused(&'static str),
     #[error("HTTP {}", .0.as_u16())]
     Status(StatusCode),
@@ -45,7 +45,7 @@ pub(crate) struct TokenUnavailable {
 }
 
 impl TokenUnavailable {
-    /// Returns `true` if the authorization server rejected the credential of a user, not the credential of the
+    /// Returns `true` if the authorization server refused the credential of a user, not the credential of the
     /// upstream.
     pub(crate) fn is_of_user(&self) -> bool {
         let is_refused = match self.error {

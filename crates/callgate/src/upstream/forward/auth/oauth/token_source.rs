@@ -110,7 +110,7 @@ impl TokenSource {
         self.wait(pending).await
     }
 
-    /// Returns a new token after the service rejected the old one, or `None` if a token was requested recently.
+    /// Returns a new token after the service refused the old one, or `None` if a token was requested recently.
     pub(crate) async fn renewed(
         self: &Arc<Self>,
         refused: &Arc<AccessToken>,
@@ -118,7 +118,7 @@ impl TokenSource {
         let pending = {
             let (mut state, now) = (self.state(), Instant::now());
             let other = state.valid_token(now).filter(|token| !Arc::ptr_eq(token, refused));
-            if other.is_some() || !state.cache.rejected(now) {
+            if other.is_some() || !state.cache.refused(now) {
                 return Ok(other);
             }
             self.join_or_start(&mut state, now)?

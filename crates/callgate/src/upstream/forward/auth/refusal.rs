@@ -8,7 +8,7 @@ use crate::upstream::forward::auth::challenge::missing_scope;
 use crate::upstream::forward::reply::ServiceText;
 
 #[derive(Debug, Clone)]
-pub(crate) struct AuthRejection {
+pub(crate) struct AuthRefusal {
     pub(crate) status: StatusCode,
     pub(crate) scope: Option<OAuthScope>,
     pub(crate) sent: SentCredential,
@@ -55,7 +55,7 @@ pub(crate) enum SentCredential {
     NotConfigured,
 }
 
-impl AuthRejection {
+impl AuthRefusal {
     pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let scope = match status {
             StatusCode::FORBIDDEN => missing_scope(headers),

@@ -1,4 +1,4 @@
-//! Checks of tools and lists, with their messages.
+//! Checks that the profiles of clients choose, with their messages. Checks for all clients are in `general.rs`.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -67,7 +67,7 @@ pub enum Check {
     #[error("over {0} tools")]
     ToolCount(usize),
     /// Maximum number of tokens of all tools.
-    #[error("over {0} tokens of the language model for all tools together")]
+    #[error("over {0} tokens of a language model for the definitions of all tools")]
     ListTokens(usize),
 }
 

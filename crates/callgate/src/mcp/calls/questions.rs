@@ -22,7 +22,8 @@ use crate::access::Caller;
 use crate::mcp::features::tasks::{self, StartedTask};
 use crate::mcp::parse::classify::RpcResult;
 use crate::mcp::parse::method::McpMethod;
-use crate::mcp::sessions::session::{random_id, seconds, user_of};
+use crate::mcp::random_id::random_id;
+use crate::mcp::sessions::seconds;
 use crate::mcp::{EncodedMessage, Mcp, McpError, McpRequest, ResultWriter, write_json};
 use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 use crate::upstream::local::ask::Answers;
@@ -92,7 +93,7 @@ impl AnswerMode {
             return Ok(Self::Rerun(answers(request, target)?));
         }
         Ok(match request.negotiated.scope {
-            Some(scope) if request.negotiated.accepts_events => Self::Live(scope),
+            Some(scope) if request.inbound.accepts_events => Self::Live(scope),
             Some(_) => Self::Never(
                 "the client cannot be asked: its request does not accept an event stream",
             ),
@@ -109,12 +110,11 @@ struct AskedQuestions {
 }
 
 /// Runs a call and handles its requests to the client. The call may continue as a task.
-pub(crate) async fn run(
+pub(crate) async fn run_with_questions(
     call: &CallContext,
-    work: impl Future<Output = Result<CallReply, McpError>> + Send + 'static,
+    mut work: BoxFuture<'static, Result<CallReply, McpError>>,
 ) -> Result<CallReply, McpError> {
     let Some(channel) = call.channel.clone() else { return work.await };
-    let mut work: BoxFuture<'static, _> = Box::pin(work);
     let (mut live, mut asked) = (LiveQuestions::default(), AskedQuestions::default());
     loop {
         let request = tokio::select! {
@@ -298,7 +298,7 @@ impl RequestState {
     fn open(mcp: &Mcp, caller: &Caller, state: &str, target: &CallTarget) -> Option<Self> {
         let content = mcp.sessions.unseal(state)?;
         let state: Self = serde_json::from_slice(content.strip_prefix(&[FORM])?).ok()?;
-        let is_valid = state.user == user_of(caller)
+        let is_valid = state.user == caller.user_id()
             && state.ends_at > seconds(SystemTime::now())
             && state.target == target.digest();
         is_valid.then_some(state)
@@ -340,7 +340,7 @@ fn answers(context: &RequestContext<'_>, target: &CallTarget) -> Result<Recorded
 fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMessage, McpError> {
     let AskedQuestions { unanswered, answers } = asked;
     let state = RequestState {
-        user: user_of(&call.caller),
+        user: call.caller.user_id(),
         ends_at: seconds(SystemTime::now() + LIFETIME),
         target: call.target.digest(),
         answers,
