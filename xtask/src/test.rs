@@ -150,8 +150,12 @@ fn linted(step: Step) -> Step {
         .variable("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__")
         // With this value, a changed snapshot fails the test and writes no file.
         .variable("INSTA_UPDATE", "no");
-    // CI builds once, so incremental compilation only costs time.
-    if std::env::var_os("CI").is_some() { step.variable("CARGO_INCREMENTAL", "0") } else { step }
+    if std::env::var_os("CI").is_none() {
+        return step;
+    }
+    // CI builds once, so incremental compilation only costs time. Its property tests use the same values in each run,
+    // so that the result depends only on the commit. All other runs use new values.
+    step.variable("CARGO_INCREMENTAL", "0").variable("PROPTEST_RNG_SEED", "1")
 }
 
 /// Returns the `clippy-driver` in the directory of this cargo. The one on `PATH` may be a slow rustup proxy.
