@@ -76,6 +76,14 @@ impl BridgeFailure {
         })
     }
 
+    /// Returns the failure for a lost session that cannot be opened again in the same revision.
+    pub(crate) fn of_new_revision(endpoint: &Endpoint, old: &str, new: &str) -> Self {
+        Self::new(format!(
+            "the session at {endpoint} is lost, and a new session would use revision {new} instead of {old}. \
+             Restart the connection in your client"
+        ))
+    }
+
     pub(crate) fn of_body(endpoint: &Endpoint, error: &BodyError) -> Self {
         Self::new(format!("cannot read the response of {endpoint}: {error}"))
     }

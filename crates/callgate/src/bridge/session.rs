@@ -92,12 +92,8 @@ impl Bridge {
         }
         let (id, version) = self.initialize(lost).await?;
         if version != lost.version {
-            return Err(BridgeFailure::new(format!(
-                "the session at {} is lost, and a new session would use revision {version} instead of {}. \
-                 Restart the connection in your client",
-                self.http.endpoint(),
-                lost.version
-            )));
+            let endpoint = self.http.endpoint();
+            return Err(BridgeFailure::of_new_revision(endpoint, &lost.version, &version));
         }
         let live =
             OpenSession { generation: lost.generation + 1, id, is_ready: true, ..lost.clone() };
