@@ -103,7 +103,7 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     }
 
     /// Runs a method on the current thread, without a future. Returns `None` if [`call`](Self::call) has to run it.
-    fn call_now(&self, _call: &Call<'_>) -> Option<Result<CallOutput, CallError>> {
+    fn call_now(&self, _method: &str, _params: &RawValue) -> Option<Result<CallOutput, CallError>> {
         None
     }
 

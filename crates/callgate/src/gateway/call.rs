@@ -79,7 +79,7 @@ impl Gateway {
         let entry = &*tool.entry;
         let method = entry.id().as_str();
         let admitted = self.admit(tool, caller, method, arguments)?;
-        let id = self.call_ids.next();
+        let mut id = None;
         let outcome = async {
             if caller.is_batch_full() {
                 return Err(batch_full());
@@ -90,22 +90,22 @@ impl Gateway {
                 usual: upstream.time_limit().is_none().then_some(self.call_timeout),
                 of_tool: admitted.bounds.time,
             };
-            let safety = entry.call_safety();
             let mut reservation = BudgetReservation::new(&self.budget, caller)
                 .for_result_up_to(admitted.bounds.result_bytes);
-            let call = Call {
-                id: &id,
-                method,
-                remote_name: entry.remote_name(),
-                params: &params,
-                safety,
-                caller,
-                client,
-                reservation: &reservation,
-            };
-            let value = match upstream.call_now(&call) {
-                Some(result) => result?,
-                None => with_time_limit(limit, client, upstream.call(call)).await?,
+            let value = if let Some(result) = upstream.call_now(method, &params) {
+                result?
+            } else {
+                let call = Call {
+                    id: id.insert(self.call_ids.next()),
+                    method,
+                    remote_name: entry.remote_name(),
+                    params: &params,
+                    safety: entry.call_safety(),
+                    caller,
+                    client,
+                    reservation: &reservation,
+                };
+                with_time_limit(limit, client, upstream.call(call)).await?
             };
             reservation.hold_result(value.len())?;
             Ok(CallResult { value, reservation })
@@ -114,7 +114,7 @@ impl Gateway {
             Ok(outcome) => Ok(outcome),
             Err(error) => {
                 Box::pin(tool.snapshot.visibility.note_denial(caller, entry, &error)).await;
-                Err(error.logged(caller, method, id))
+                Err(error.logged(caller, method, id.unwrap_or_else(|| self.call_ids.next())))
             }
         }
     }

@@ -358,13 +358,13 @@ impl Upstream for Local {
         matches!(self.functions.get(method), Some(Function::Now(_)))
     }
 
-    fn call_now(&self, call: &Call<'_>) -> Option<FunctionResult> {
-        let Some(Function::Now(function)) = self.functions.get(call.method) else { return None };
-        if call.params.get().len() > MAX_INLINE {
+    fn call_now(&self, method: &str, params: &RawValue) -> Option<FunctionResult> {
+        let Some(Function::Now(function)) = self.functions.get(method) else { return None };
+        if params.get().len() > MAX_INLINE {
             return None;
         }
         let mut counted = self.stats.begin(CANCELLED);
-        let result = run_now(&**function, call.params);
+        let result = run_now(&**function, params);
         counted.outcome = outcome(&result);
         Some(result)
     }
