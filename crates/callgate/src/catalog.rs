@@ -234,7 +234,7 @@ impl Catalog {
             return listing;
         }
         let key: Arc<[Mask]> = self.sections.iter().map(|section| grants.mask(section)).collect();
-        let listing = self.listings.get_with(key, || Arc::new(self.make_listing(grants)));
+        let listing = self.listings.get_or_insert_with(key, || Arc::new(self.make_listing(grants)));
         grants.listing.set(self.number, &listing);
         listing
     }
@@ -261,7 +261,7 @@ impl Catalog {
             return listing;
         }
         let key = (granted.number, Arc::clone(visible));
-        let listing = self.visible_listings.get_with(key, || {
+        let listing = self.visible_listings.get_or_insert_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entry(*ordinal);
                 entry.is_some_and(|entry| visible.contains(&entry.upstream, entry.remote_name()))

@@ -18,12 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::access::{Caller, RateLimiter, RateLimits, RunningCalls, Shares};
 use crate::catalog::Catalog;
-use crate::catalog::listing::bounded_cache;
+use crate::catalog::listing::MAX_CACHE_BYTES;
 use crate::model::arguments::CompiledInput;
 use crate::model::schema::cache::SchemaCache;
 use crate::secret::Secret;
@@ -98,7 +97,7 @@ impl Gateway {
             snapshot: ArcSwap::default(),
             static_upstreams: upstreams.into_iter().collect(),
             inputs: SchemaCache::new(CompiledInput::compile),
-            documents: bounded_cache(|_, document: &Bytes| document.len()),
+            documents: DocumentCache::with_weight(MAX_CACHE_BYTES, |_, document| document.len()),
             checks: BlockingChecks::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),

@@ -1,6 +1,7 @@
 #![doc = include_str!("docs/tour.md")]
 
 mod backoff;
+mod lru_cache;
 mod secret;
 mod wire;
 pub mod access;

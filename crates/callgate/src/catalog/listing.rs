@@ -1,20 +1,18 @@
 //! The tools that a caller can see, and pages of them.
 
-use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 
 use crate::access::Mask;
 use crate::access::VisibleMethods;
 use crate::catalog::{Arena, Catalog, without_comma};
+use crate::lru_cache::LruCache;
 use crate::model::tool::ToolFormat;
 
 /// Maximum size of a cache of listings or documents, in bytes.
-const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The tools that a caller can see, in the catalog's order.
 #[derive(Debug)]
@@ -107,47 +105,15 @@ fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32
 }
 
 /// Listings. The key is the masks on all sections that methods require.
-pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
+pub(crate) type Listings = LruCache<Arc<[Mask]>, Arc<Listing>>;
 
 /// Listings restricted by services. The key is the number of the unrestricted listing and the visible methods.
-pub(crate) type VisibleListings = Cache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
+pub(crate) type VisibleListings = LruCache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
 
 pub(crate) fn listings() -> Listings {
-    bounded_cache(|key: &Arc<[Mask]>, listing: &Arc<Listing>| key.len() + listing.len() * 4 + 128)
+    LruCache::with_weight(MAX_CACHE_BYTES, |key, listing| key.len() + listing.len() * 4 + 128)
 }
 
 pub(crate) fn visible_listings() -> VisibleListings {
-    bounded_cache(|_, listing: &Arc<Listing>| listing.len() * 4 + 256)
-}
-
-/// Returns an LRU cache of at most [`MAX_CACHE_BYTES`].
-pub(crate) fn bounded_cache<K, V>(
-    size: impl Fn(&K, &V) -> usize + Send + Sync + 'static,
-) -> Cache<K, V>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    let weigh = move |key: &K, value: &V| u32::try_from(size(key, value)).unwrap_or(u32::MAX);
-    let cache = Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh);
-    // With the cache's default policy, a full cache could refuse new entries.
-    cache.eviction_policy(EvictionPolicy::lru()).build()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_cache_admits_new_entries() {
-        let quarter = |_: &u32, (): &()| 16 * 1024 * 1024;
-        let cache = bounded_cache(quarter);
-        (0..4).for_each(|key| cache.insert(key, ()));
-        for _ in 0..10 {
-            (0..4).for_each(|key| assert!(cache.get(&key).is_some()));
-        }
-        cache.insert(4, ());
-        cache.run_pending_tasks();
-        assert!(cache.contains_key(&4) && !cache.contains_key(&0));
-    }
+    LruCache::with_weight(MAX_CACHE_BYTES, |_, listing| listing.len() * 4 + 256)
 }

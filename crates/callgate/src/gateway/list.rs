@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use moka::sync::Cache;
 
 use super::openrpc::{self, OpenRpcError};
 use super::{Gateway, Settings, Snapshot, ToolRef};
 use crate::access::Caller;
 use crate::catalog::listing::{Listing, Page, PageLimit};
+use crate::lru_cache::LruCache;
 use crate::model::method::MethodId;
 use crate::model::tool::{ToolFormat, json};
 use crate::upstream::NotFound;
@@ -18,7 +18,7 @@ use crate::upstream::NotFound;
 const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Documents by the number of the listing that they describe. Callers with equal listings share a document.
-pub(super) type DocumentCache = Cache<(u64, Document), Bytes>;
+pub(super) type DocumentCache = LruCache<(u64, Document), Bytes>;
 
 /// A document that describes the tools of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

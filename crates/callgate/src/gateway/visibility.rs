@@ -122,7 +122,7 @@ impl Visibility {
     }
 
     #[cfg(test)]
-    pub(crate) fn sizes(&self, name: &str) -> (u64, usize) {
+    pub(crate) fn sizes(&self, name: &str) -> (usize, usize) {
         self.service(name).map(|service| service.sizes()).unwrap_or_default()
     }
 }

@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 
 use super::{Header, Inbound, Mcp, McpError, SESSION_ID};
 use crate::access::{Caller, Principal, RateLimited, RateLimiter, Share, Shares};
+use crate::lru_cache::LruCache;
 use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 use relay::{LimitedRelay, Relay};
@@ -23,7 +22,7 @@ use session_id::{Nonce, Session, SessionKey};
 use state::{SessionChange, SessionEdit, SessionState, SessionStore};
 
 /// Maximum total size of session states in memory, in bytes. If it is exceeded, entries are evicted.
-const MAX_STATES: u64 = 32 * 1024 * 1024;
+const MAX_STATES: usize = 32 * 1024 * 1024;
 /// Size that is assumed for a state or a subscription, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
 /// Maximum number of concurrent changes. A higher number would not be faster, because all changes wait for the same row
@@ -37,7 +36,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 pub struct Sessions {
     /// The first key signs. All keys verify.
     keys: ArcSwap<Vec<SessionKey>>,
-    states: Cache<Nonce, SessionState>,
+    states: LruCache<Nonce, SessionState>,
     changes: Arc<Shares>,
     limiter: RateLimiter,
     store: Option<Arc<dyn SessionStore>>,
@@ -52,13 +51,10 @@ impl Sessions {
     /// Creates sessions. New sessions are signed with the first key; sessions signed with any of the keys are accepted.
     pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
         let keys = ArcSwap::from_pointee(keys.into_iter().collect());
-        let weigh = |_: &Nonce, state: &SessionState| {
+        let states = LruCache::with_weight(MAX_STATES, |_, state: &SessionState| {
             let uris: usize = state.subscriptions.iter().map(|uri| ENTRY_SIZE + uri.len()).sum();
-            u32::try_from(ENTRY_SIZE + uris).unwrap_or(u32::MAX)
-        };
-        let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh);
-        // With the default policy, the cache could refuse to store that a session has ended.
-        let states = states.eviction_policy(EvictionPolicy::lru()).build();
+            ENTRY_SIZE + uris
+        });
         let (changes, limiter) = (Shares::new(MAX_CHANGES), RateLimiter::default());
         Self { keys, states, changes, limiter, store: None, relay: None }
     }
@@ -90,8 +86,8 @@ impl Sessions {
     /// sessions, call [`Mcp::apply_change`](crate::mcp::Mcp::apply_change) instead.
     pub fn apply_change(&self, change: SessionChange) {
         // A session that has ended stays ended, even if changes arrive in another order.
-        self.states.entry(change.nonce).and_upsert_with(|known| {
-            let ended = known.is_some_and(|known| known.into_value().ended);
+        self.states.update(change.nonce, |known| {
+            let ended = known.is_some_and(|known| known.ended);
             SessionState { ended: ended || change.state.ended, ..change.state }
         });
     }
@@ -383,13 +379,11 @@ mod tests {
         let nonces = (0_u128..3_000).map(u128::to_be_bytes);
         for nonce in nonces.clone() {
             sessions.apply_change(SessionChange { nonce, state: state.clone(), ends_at: 0 });
-            sessions.states.run_pending_tasks();
             (0..10).for_each(|_| drop(sessions.states.get(&nonce)));
         }
         let id = opened(&sessions, &caller(7));
         let session = sessions.find(&id, &caller(7), SystemTime::now()).unwrap();
         sessions.change(&session, ALICE, SessionEdit::End).await.unwrap();
-        sessions.states.run_pending_tasks();
         assert!(sessions.find(&id, &caller(7), SystemTime::now()).is_none());
     }
 

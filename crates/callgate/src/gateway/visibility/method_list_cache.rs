@@ -9,17 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Denial;
 use crate::access::{Caller, MethodSet, MethodSets, Shares, VisibleMethods};
+use crate::lru_cache::LruCache;
 use crate::upstream::{CallerMethods, DEFAULT_CALL_TIMEOUT, Identity, ListError, Upstream};
 
 /// Maximum number of cached callers of a service.
-pub(super) const MAX_CALLERS: u64 = 10_000;
+pub(super) const MAX_CALLERS: usize = 10_000;
 /// Maximum number of concurrent requests to a service. Callers share the limit, and further requests wait.
 pub(super) const MAX_REQUESTS: usize = 4;
 /// Minimum time between two requests for one caller after a failure or a denied call.
@@ -32,7 +31,7 @@ pub(super) struct MethodListCache {
     pub(super) name: Arc<str>,
     upstream: Arc<dyn Upstream>,
     max_age: Duration,
-    callers: Cache<Identity, Arc<CallerEntry>>,
+    callers: LruCache<Identity, Arc<CallerEntry>>,
     sets: MethodSets,
     /// Empty list, for callers without an identity at the service.
     empty: Arc<VisibleMethods>,
@@ -89,13 +88,11 @@ impl MethodListCache {
     ) -> Self {
         let sets = MethodSets::default();
         let visible = |methods| Arc::new(VisibleMethods::new([(Arc::clone(name), methods)]));
-        // LRU, because the default policy could refuse new callers.
-        let callers = Cache::builder().eviction_policy(EvictionPolicy::lru());
         Self {
             name: Arc::clone(name),
             upstream: Arc::clone(upstream),
             max_age,
-            callers: callers.max_capacity(MAX_CALLERS).build(),
+            callers: LruCache::new(MAX_CALLERS),
             empty: visible(Some(sets.of(&[]))),
             unknown: visible(None),
             sets,
@@ -120,10 +117,7 @@ impl MethodListCache {
             Some(None) => return Arc::clone(&self.empty),
             None => return Arc::clone(&self.unknown),
         };
-        let entry = match self.callers.get(&identity) {
-            Some(entry) => entry,
-            None => self.callers.get_with(identity, Arc::default),
-        };
+        let entry = self.callers.get_or_insert_with(identity, Arc::default);
         match self.status(&entry, caller) {
             Status::Valid(visible) => return visible,
             // The waiting time begins with the request to the service, so that later lookups wait only for the rest.
@@ -273,9 +267,8 @@ impl MethodListCache {
     }
 
     #[cfg(test)]
-    pub(super) fn sizes(&self) -> (u64, usize) {
-        self.callers.run_pending_tasks();
-        (self.callers.entry_count(), self.sets.count())
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.callers.len(), self.sets.count())
     }
 }
 

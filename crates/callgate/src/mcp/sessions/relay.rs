@@ -5,13 +5,12 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use moka::sync::Cache;
+use std::time::{Duration, Instant};
 
 use super::session_id::{Nonce, Session};
 use super::take_share;
 use crate::access::{Principal, Shares};
+use crate::lru_cache::LruCache;
 use crate::mcp::parse::envelope::read_message;
 use crate::mcp::{Mcp, McpError, Scope};
 use crate::upstream::BoxFuture;
@@ -28,7 +27,7 @@ const CALLER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
 /// Quota of all anonymous callers together.
 const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
-const MAX_COUNTED: u64 = 100_000;
+const MAX_COUNTED: usize = 100_000;
 
 /// Maximum number of messages that are relayed at the same time. Leaves database connections for other operations.
 const MAX_POSTS: usize = 2;
@@ -48,7 +47,7 @@ pub trait Relay: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct LimitedRelay {
     relay: Arc<dyn Relay>,
-    usage: Cache<QuotaKey, Arc<Usage>>,
+    usage: LruCache<QuotaKey, Arc<Usage>>,
     posts: Arc<Shares>,
 }
 
@@ -59,16 +58,17 @@ enum QuotaKey {
     Anonymous,
 }
 
-#[derive(Debug, Default)]
+/// Messages since the beginning of a period.
+#[derive(Debug)]
 struct Usage {
+    began: Instant,
     messages: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl LimitedRelay {
     pub(crate) fn new(relay: Arc<dyn Relay>) -> Self {
-        let usage = Cache::builder().max_capacity(MAX_COUNTED).time_to_live(WINDOW).build();
-        Self { relay, usage, posts: Shares::new(MAX_POSTS) }
+        Self { relay, usage: LruCache::new(MAX_COUNTED), posts: Shares::new(MAX_POSTS) }
     }
 
     /// Relays a message of a valid session.
@@ -112,7 +112,11 @@ impl LimitedRelay {
 
     /// Counts a message of `more` bytes. Returns `false` if the quota would be exceeded.
     fn use_quota(&self, key: QuotaKey, (messages, bytes): (usize, usize), more: usize) -> bool {
-        let usage = self.usage.get_with(key, Arc::default);
+        let now = Instant::now();
+        let usage = self.usage.update(key, |usage| match usage {
+            Some(usage) if now.saturating_duration_since(usage.began) < WINDOW => Arc::clone(usage),
+            _ => Arc::new(Usage { began: now, messages: 0.into(), bytes: 0.into() }),
+        });
         usage.messages.fetch_add(1, Ordering::Relaxed) < messages
             && usage.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more) <= bytes
     }

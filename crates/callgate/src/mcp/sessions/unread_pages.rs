@@ -1,16 +1,13 @@
 //! Sessions whose clients do not read all pages of `tools/list`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use moka::sync::Cache;
 
 use crate::access::Caller;
+use crate::lru_cache::LruCache;
 use crate::mcp::Scope;
 
 /// Maximum number of sessions that are remembered.
-const MAX_SESSIONS: u64 = 10_000;
-const MAX_AGE: Duration = Duration::from_hours(1);
+const MAX_SESSIONS: usize = 10_000;
 
 /// Logs clients that call a tool without having read all pages of the list, once per session.
 #[derive(Debug)]
@@ -18,22 +15,21 @@ pub(crate) struct UnreadPages {
     /// Whether a page with a cursor was ever sent. Most lists have only one page.
     is_used: AtomicBool,
     /// For each session, whether the next page is still unread.
-    sessions: Cache<Scope, bool>,
+    sessions: LruCache<Scope, bool>,
 }
 
 impl Default for UnreadPages {
     fn default() -> Self {
-        let sessions = Cache::builder().max_capacity(MAX_SESSIONS).time_to_live(MAX_AGE).build();
-        Self { is_used: AtomicBool::new(false), sessions }
+        Self { is_used: AtomicBool::new(false), sessions: LruCache::new(MAX_SESSIONS) }
     }
 }
 
 impl UnreadPages {
     /// Records the first page of a list that has more pages.
     pub(crate) fn first_page(&self, scope: Option<Scope>) {
-        if let Some(scope) = scope.filter(|scope| !self.sessions.contains_key(scope)) {
+        if let Some(scope) = scope {
             self.is_used.store(true, Ordering::Relaxed);
-            self.sessions.insert(scope, true);
+            self.sessions.get_or_insert_with(scope, || true);
         }
     }
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapWeak;
 use bytes::Bytes;
-use moka::sync::Cache;
 
+use crate::lru_cache::LruCache;
 use crate::model::method::DefinitionError;
 
 /// Maximum number of compiled schemas in a cache; one takes about 4 KiB.
-const MAX_COMPILED: u64 = 10_000;
+const MAX_COMPILED: usize = 10_000;
 
 /// Compiled schemas, each compiled on its first use.
 pub(crate) struct SchemaCache<T> {
-    cache: Cache<Bytes, Arc<T>>,
+    cache: Arc<LruCache<Bytes, Arc<T>>>,
     compile: fn(&[u8]) -> Result<T, DefinitionError>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct CachedSchema<T>(ArcSwapWeak<T>);
 
 impl<T: Send + Sync + 'static> SchemaCache<T> {
     pub(crate) fn new(compile: fn(&[u8]) -> Result<T, DefinitionError>) -> Self {
-        Self { cache: Cache::new(MAX_COMPILED), compile }
+        Self { cache: Arc::new(LruCache::new(MAX_COMPILED)), compile }
     }
 
     /// Returns the compiled schema. `cached` is the weak reference that the tool keeps.
@@ -54,7 +54,7 @@ impl<T: Send + Sync + 'static> SchemaCache<T> {
 
 impl<T> Clone for SchemaCache<T> {
     fn clone(&self) -> Self {
-        Self { cache: self.cache.clone(), compile: self.compile }
+        Self { cache: Arc::clone(&self.cache), compile: self.compile }
     }
 }
 

@@ -16,13 +16,12 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 use serde::Deserialize;
 
 use crate::access::Caller;
 use crate::http_client::endpoint::{Endpoint, EndpointError};
 use crate::http_client::tls::TlsSetupError;
+use crate::lru_cache::LruCache;
 use crate::secret::Secret;
 use crate::upstream::credentials::Credentials;
 use crate::upstream::forward::options::first_conflict;
@@ -37,7 +36,7 @@ pub use token_source::wait_for_token_requests;
 pub(crate) use token_state::AccessToken;
 
 /// Maximum number of users with a cached access token, per upstream.
-const MAX_USERS: u64 = 10_000;
+const MAX_USERS: usize = 10_000;
 
 /// An OAuth 2.0 client. `Debug` shows no secrets.
 #[derive(Debug, Clone)]
@@ -189,7 +188,7 @@ pub(crate) struct AccessTokens {
     endpoint: Arc<TokenEndpoint>,
     /// The upstream's own source; `None` if only its users have clients.
     own: Option<Arc<TokenSource>>,
-    users: Cache<Option<i64>, Arc<TokenSource>>,
+    users: LruCache<Option<i64>, Arc<TokenSource>>,
 }
 
 /// Returns the caller without permissions and without a token.
@@ -218,10 +217,7 @@ impl AccessTokens {
             .client
             .as_ref()
             .map(|_| Arc::new(TokenSource::new(upstream, None, Arc::clone(&endpoint), grant)));
-        // Evicts the least recently used source. The default policy could refuse a new source, and then each call of
-        // that user would request a token.
-        let users = Cache::builder().max_capacity(MAX_USERS).eviction_policy(EvictionPolicy::lru());
-        let users = users.build();
+        let users = LruCache::new(MAX_USERS);
         Ok(Some(Self { upstream: upstream.to_owned(), endpoint, own, users }))
     }
 
@@ -240,7 +236,7 @@ impl AccessTokens {
         known: &Arc<dyn Credentials>,
     ) -> Result<RenewableToken, TokenUnavailable> {
         let key = caller.user_id();
-        let source = self.users.get_with(key, || {
+        let source = self.users.get_or_insert_with(key, || {
             let grant = match grant {
                 UserGrant::ClientCredentials => Grant::UserClient,
                 UserGrant::RefreshToken => Grant::Refresh(Arc::new(UserRefreshToken {
