@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Body;
 use axum::http::Request;
+use callgate::access::{RateLimit, RateLimits};
 use callgate::ask::Elicit;
 use callgate::local::Error;
 use callgate::local::Local;
@@ -135,6 +136,11 @@ impl Fleet {
             .local(methods(&self.cancelled))
             .authenticate(registry.authenticator())
             .sessions(registry.sessions().await.unwrap())
+            // Some tests send as many requests as they can within seconds.
+            .rate_limits(RateLimits {
+                per_caller: Some(RateLimit::Unlimited),
+                ..RateLimits::default()
+            })
             .build()
             .unwrap();
         let following = registry.follow(&gateway).await.unwrap();
