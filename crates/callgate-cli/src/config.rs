@@ -54,7 +54,7 @@ pub(crate) enum Preset {
 }
 
 impl Preset {
-    /// Returns the settings that the preset adds to a new registry.
+    /// Returns the settings that the preset writes to a registry in which they are not set.
     pub(crate) fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Festi => &[
@@ -167,11 +167,7 @@ impl Config {
             http,
             max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
-            rate_limits: RateLimits {
-                per_caller: Some(get("limits.requests_per_caller").rate()?),
-                total: Some(get("limits.requests").rate()?),
-                tools: Some(get("limits.tools").rate()?),
-            },
+            rate_limits: rate_limits(&values)?,
             tokens: TokenOptions {
                 grace: get("token_grace_seconds").seconds(0..=86_400)?,
                 cache_size: get("max_kept_tokens").number(1..=1 << 30)? as u64,
@@ -192,6 +188,15 @@ impl Config {
             imports: values.imports,
         })
     }
+}
+
+fn rate_limits(values: &Values) -> anyhow::Result<RateLimits> {
+    let per_caller = match values.get("limits.requests_per_caller") {
+        Value { text: "", .. } => None,
+        value => Some(value.rate()?),
+    };
+    let total = Some(values.get("limits.requests").rate()?);
+    Ok(RateLimits { per_caller, total, tools: Some(values.get("limits.tools").rate()?) })
 }
 
 /// Returns whether methods without a section may be called. They are refused if callers need a token, except with the

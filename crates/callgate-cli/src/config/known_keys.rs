@@ -121,12 +121,12 @@ allowed_hosts | | host names that requests may have in the header `Host`, separa
 allowed_origins | | origins of web pages that may send requests, such as `https://app.example.com`, separated by commas; web pages of `localhost` and of loopback addresses are always allowed. `*` allows any origin
 raw_request | | accept an MCP message in the URL, `GET /mcp?rawRequest=…`, for debugging; such a message can call only read-only tools ([mcp.md](mcp.md#get-rawrequest)). The default is `false`. With the preset `festi`, the default is `true`
 exposure | | methods that are tools: `all` (all methods except those whose column `exposed` is 0) or `marked` (only methods whose column `exposed` is 1); the default is `all`. With the preset `drupal`, the default is `marked`
-open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With the preset `festi`, the default is `allow`. Without this preset, the default is `refuse` if `require_auth` is set, and otherwise to allow the calls and to log a warning
+open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With the preset `festi`, the default is `allow`. Without this preset, the default is `refuse` if `require_auth` is set. If it is not set, the calls are allowed, and the log has a warning
 max_body_bytes | 1048576 | maximum size of a request body
 max_in_flight_bytes | 268435456 | maximum total size of the results of all calls in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
 max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If the server can close no connection, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
 call_timeout_seconds | 30 | timeout of a call; for an upstream with `timeout_seconds`, that value applies instead
-limits.requests_per_caller | 1000/s burst 10000 | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; if half of `limits.requests` is lower, that half is the default. See [reliability.md](../operate/reliability.md#rate-limits)
+limits.requests_per_caller | | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; the default is `1000/s burst 10000`, or half of `limits.requests` if that is lower. See [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
 limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters. An example is `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
@@ -155,7 +155,7 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if a parameter before the last given one is absent) or `position-null` (as a list, with null for each absent parameter); this key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
+params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap that neither a default nor null can fill) or `position-null` (as a list in which such a gap is null); absent parameters at the end of a list are left out. This key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
 first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
 members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request
@@ -163,7 +163,7 @@ basic_user | | user name for HTTP Basic authentication
 basic_password | | password for HTTP Basic authentication
 ids | text | type of request ids: `text` or `integer`
 pass_caller | | table of HTTP headers that identify the caller to the service; the keys are `user_id`, `user_name`, `role` and `token` (the token that the caller sent). The value of each key is the name of the header. See [credentials.md](../guide/credentials.md#pass-on-the-caller)
-credential | | table that defines how the credential of the calling user is sent; exactly one of these keys is required: `header`, `member` (a JSON member beside `params`) or `first_param = true`. `prefix` is an optional text before the credential. If the caller has no credential, `missing` decides: `refuse` (the call is refused, the default) or `anonymous` (the call is sent without a credential). With the key `oauth` in this table (`refresh_token` or `client_credentials`), Callgate requests an access token with the credential, and sends the access token. See [credentials.md](../guide/credentials.md#a-credential-of-each-user)
+credential | | table that defines how the credential of the calling user is sent; exactly one of these keys is required: `header`, `member` (a JSON member beside `params`) or `first_param = true`. `prefix` is an optional text before the credential. If the caller has no credential, `missing` decides: `refuse` (the call is refused, the default) or `anonymous` (the call is sent without a credential). If `oauth = "refresh_token"` or `oauth = "client_credentials"` is set in this table, Callgate uses the credential to request an access token, and sends the access token instead. See [credentials.md](../guide/credentials.md#a-credential-of-each-user)
 oauth | | table of the OAuth 2.0 client that requests access tokens; its keys are `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token` and `client_auth`. `client_auth` defines how `client_id` and `client_secret` are sent: `basic` (with HTTP Basic, the default) or `post` (in the body). See [credentials.md](../guide/credentials.md#oauth)
 login | | table of the login at the service; its keys are `method`, `path`, `params`, `header`, `member`, `first_param`, `prefix`, `token` and `refusals`. See [sessions.md](../guide/services/sessions.md)
 without_credential | | list of methods whose requests contain no credential; these requests have no header `Authorization`, no token of the caller, and nothing of `credential`, `oauth`, `login`, `members` and `first_params`
@@ -171,9 +171,9 @@ visibility | registry | tools that a caller sees: `registry` (all tools that the
 described_by | openrpc | where the service lists the tools of a caller, if `visibility` is `upstream`: `openrpc` (the result of the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
 visibility_seconds | 60 | time for which the list of the service is cached, if `visibility` is `upstream`
 timeout_seconds | | timeout of a call of this upstream; the default is the value of `call_timeout_seconds`
-connect_timeout_seconds | 5 | timeout of a new connection; if half of `timeout_seconds` is shorter, that value applies instead
+connect_timeout_seconds | 5 | timeout of a new connection, but at most half of `timeout_seconds`
 max_result_bytes | 4194304 | maximum size of a response
-max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait
+max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait for at most half of `timeout_seconds`. See [reliability.md](../operate/reliability.md#limits-are-shared-among-callers)
 http2 | false | use HTTP/2 even without TLS; with TLS, HTTP/2 is negotiated in any case
 batch | false | send calls that arrive at the same time as one JSON-RPC batch; cannot be used with WebSocket
 trust_results | false | pass on results without checking them against the output schemas of their methods

@@ -18,6 +18,15 @@ fn limits_of_the_file_apply_and_settings_override_them_without_a_restart() {
 }
 
 #[test]
+fn a_caller_has_half_of_a_low_limit_of_all_callers() {
+    let dir = TestDirectory::new();
+    dir.write("callgate.toml", "[limits]\nrequests = \"4/h\"\n");
+    let server = dir.serve(&[]);
+    let statuses = [(); 3].map(|()| server.get("", "/mcp/tools/list").status);
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[test]
 fn limits_that_cannot_be_read_are_errors() {
     let dir = TestDirectory::new();
     let mut failures = Vec::new();

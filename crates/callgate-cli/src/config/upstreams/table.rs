@@ -119,7 +119,7 @@ pub(super) struct CredentialTable {
 }
 
 impl UpstreamTable {
-    /// Checks the name of an upstream and of its keys.
+    /// Checks the names of an upstream and of its keys.
     pub(super) fn check_keys(
         name: &str,
         keys: &Map<String, Value>,
@@ -375,5 +375,49 @@ impl CredentialTable {
             credential_location((self.header.as_deref(), self.first_param, self.member.as_ref()))?;
         let Self { missing, oauth, .. } = *self;
         Ok(CredentialOptions { location, prefix: self.prefix.clone(), missing, oauth })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(key: &str, value: &Value) -> anyhow::Result<UpstreamTable> {
+        let keys = Map::from_iter([(key.to_owned(), value.clone())]);
+        let url = json!("http://localhost/");
+        let with_url = keys.into_iter().chain([("url".to_owned(), url.clone())]);
+        Keys::read(with_url.collect(), ("url", url))
+    }
+
+    #[test]
+    fn the_default_of_each_key_is_a_valid_value() {
+        for key in UPSTREAM_KEYS.iter().filter(|key| !key.default.is_empty()) {
+            let default = serde_json::from_str(key.default).unwrap_or_else(|_| json!(key.default));
+            assert!(
+                read(key.name, &default).is_ok(),
+                "`{}` is not valid for {}",
+                default,
+                key.name
+            );
+        }
+    }
+
+    #[test]
+    fn each_choice_that_the_reference_names_is_valid() {
+        for (key, choices) in [
+            ("params", &["name", "position", "either", "position-null"][..]),
+            ("ids", &["text", "integer"]),
+            ("visibility", &["registry", "upstream"]),
+            ("described_by", &["openrpc", "jsonrpc_mcp"]),
+            ("calls", &["single", "per_tool"]),
+        ] {
+            let meaning = UPSTREAM_KEYS.get(key).unwrap().meaning;
+            for choice in choices {
+                assert!(meaning.contains(&format!("`{choice}`")), "{key}: {meaning}");
+                assert!(read(key, &json!(choice)).is_ok(), "`{choice}` is not valid for {key}");
+            }
+        }
     }
 }

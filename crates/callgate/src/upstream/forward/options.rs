@@ -87,10 +87,10 @@ impl fmt::Debug for SecretJson {
 
 /// Format of request ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
 pub enum IdFormat {
     /// The id of the call in the log, `mcp_…`.
     #[default]
+    #[serde(rename = "text")]
     String,
     /// Consecutive numbers, beginning with 1. For services that do not accept strings.
     #[serde(rename = "integer")]
