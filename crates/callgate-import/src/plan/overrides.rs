@@ -98,7 +98,7 @@ impl ImportedMethod {
 
     fn unknown(&self, column: &str) -> anyhow::Error {
         hinted(
-            format!("{} did not write `{column}`", self.source),
+            format!("cannot reset `{column}`: the import from {} recorded no value", self.source),
             "import the source again, or set the value with `callgate method set`",
         )
     }

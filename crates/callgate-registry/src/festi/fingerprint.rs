@@ -1,7 +1,7 @@
 //! Fingerprints of tables, to detect changes.
 //!
-//! The database computes a hash of each row and adds the hashes. If CRCs were combined with XOR instead, the result
-//! would not change if two rows swapped values.
+//! A fingerprint is the sum of the hashes of all rows. If CRCs were combined with XOR instead, the result would not
+//! change if two rows swapped values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,7 +34,9 @@ pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> 
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
 }
 
-/// Returns the expression for a row's content or hash.
+/// Returns the SQL expression for the values that [`sum`] adds: in SQLite the content of each row, in SQL Server the hash
+/// of each row, and in the other databases the number of rows and the sum of their hashes. Returns `None` if the table
+/// has no known column.
 fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     let columns: Vec<String> =
         found.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();
@@ -66,7 +68,7 @@ fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     })
 }
 
-/// Adds up the rows of [`statement`]. A missing table has a fingerprint too.
+/// Computes fingerprints from the result of [`statement`]. The fingerprint of a missing table is 0.
 pub(super) fn sum(tables: &[Table], rows: Vec<Row>) -> Fingerprints {
     let mut sums: Fingerprints = tables.iter().map(|table| (*table, 0)).collect();
     for mut row in rows {

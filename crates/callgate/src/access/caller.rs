@@ -92,7 +92,7 @@ impl Caller {
         Self { batch: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Returns the size of all replies to the batch that the request is part of.
+    /// Returns the counter of reply bytes of the current batch, or `None` if the request is not part of a batch.
     pub(crate) fn batch(&self) -> Option<&Arc<BatchReplies>> {
         self.batch.as_ref()
     }

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the bottom to the top, in the order of the `mod` lines in `lib.rs`.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "backoff",
+    "lru_cache",
     "secret",
     "wire",
     "access",

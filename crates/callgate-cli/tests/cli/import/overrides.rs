@@ -192,6 +192,9 @@ fn only_values_of_imports_are_restored() {
     assert!(told.starts_with("callgate: no import wrote `pet.get`\nhint: "), "{told}");
     dir.import(&document(&json!([lotus("A balance.")])), &[]);
     let told = dir.run(&["method", "set", ID, "--reset", "sections"]).failure().1;
-    assert!(told.contains("OpenRPC document `Pets` did not write `sections`"), "{told}");
+    assert!(
+        told.contains("cannot reset `sections`: the import from OpenRPC document `Pets`"),
+        "{told}"
+    );
     assert_eq!(dir.run(&["method", "set", ID, "--reset", "upstream"]).failure().0, 2);
 }

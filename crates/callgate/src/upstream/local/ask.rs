@@ -72,7 +72,8 @@ impl Elicit {
         match crate::model::schema::of_rust::form::<T>() {
             Ok(schema) => Ok(Self::form(message, schema)),
             Err(problem) => {
-                Err(format!("`{}` cannot be asked for: {problem}", T::schema_name()).into())
+                let name = T::schema_name();
+                Err(format!("cannot create a form for the type `{name}`: {problem}").into())
             }
         }
     }
