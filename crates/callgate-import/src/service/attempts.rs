@@ -113,11 +113,11 @@ impl Attempts {
     }
 
     fn likely_reason(&self, error: &QueryError) -> &'static str {
-        let QueryError::Failed { outcome, status, message } = error else {
+        let QueryError::Failed { outcome, status, needs_digest, .. } = error else {
             return if error.is_session_refused() { LOGIN } else { METHOD_FAILED };
         };
         match (outcome, status) {
-            (CallOutcome::Refused, _) if message.contains("HTTP Digest") => {
+            (CallOutcome::Refused, _) if *needs_digest => {
                 "turn off the login of the service, such as `--rpc-login` of monerod, and let only this machine \
                  connect to it"
             }

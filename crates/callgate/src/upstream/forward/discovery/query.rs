@@ -9,6 +9,7 @@ use crate::access::Caller;
 use crate::model::method::Safety;
 use crate::upstream::Call;
 use crate::upstream::client::Client;
+use crate::upstream::forward::auth::refusal::{AuthRefusal, Scheme};
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::reply::Problem;
 use crate::upstream::forward::{
@@ -31,6 +32,8 @@ pub enum QueryError {
         outcome: CallOutcome,
         /// HTTP status of the response, if there was one.
         status: Option<u16>,
+        /// Whether the service needs a login with HTTP Digest, which is not supported.
+        needs_digest: bool,
         /// Description of the failure for an administrator.
         message: String,
     },
@@ -50,7 +53,10 @@ impl From<Failure> for QueryError {
             Failure::Error(error) | Failure::Denied(error) => return Self::Rpc(error),
             failure => failure,
         };
-        Self::Failed { outcome: failure.outcome(), status, message: failure.to_string() }
+        let needs_digest =
+            matches!(&failure, Failure::Refused(AuthRefusal { scheme: Scheme::Digest, .. }));
+        let (outcome, message) = (failure.outcome(), failure.to_string());
+        Self::Failed { outcome, status, needs_digest, message }
     }
 }
 
