@@ -1,4 +1,4 @@
-//! Access control: users, their grants, and the requirements of methods.
+//! Access control: users, their grants, and the requirements of methods. [`Caller`] has an example.
 //!
 //! An [`Access`] is built from all rows of the registry at once, and replaced when the rows change. The catalog does not depend
 //! on it.

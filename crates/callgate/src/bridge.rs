@@ -2,6 +2,16 @@
 //!
 //! [`run`] passes messages on unchanged in both directions. It adds the HTTP headers, waits for a server that is not
 //! running yet, restores lost sessions and connections, and ensures that each request has one response.
+//!
+//! ```no_run
+//! # use callgate::bridge::{self, Options};
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::new("http://127.0.0.1:8080/mcp".parse()?).token("cg_…")?;
+//! let (input, output) = (tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout());
+//! bridge::run(&options, input, output, std::future::pending()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod options;
 mod error_reply;

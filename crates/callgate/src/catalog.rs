@@ -3,6 +3,17 @@
 //! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the tools, assigns
 //! names and concatenates the bytes, so that a page of a list is a slice. Invalid definitions are left out and reported
 //! with the reason. A method whose fingerprint has not changed is copied from the previous catalog.
+//!
+//! ```
+//! use callgate::catalog::CatalogBuilder;
+//! use callgate::model::{Method, Prefix, Types};
+//!
+//! let mut builder = CatalogBuilder::new(Prefix::default(), None);
+//! builder.add(Method::new("user.get".parse()?), 1, &Types::default(), []);
+//! let catalog = builder.finish();
+//! assert!(catalog.by_name("user_get").is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arena;
 mod builder;

@@ -1,4 +1,7 @@
 //! The gateway: checks access, checks arguments and calls the upstream.
+//!
+//! [`Callgate`](crate::Callgate) creates a gateway for most programs. [`http`](crate::http) shows how to create one
+//! without it.
 
 pub(crate) mod settings;
 mod snapshot;

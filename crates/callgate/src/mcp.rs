@@ -1,4 +1,4 @@
-//! The Model Context Protocol in all its revisions, without I/O.
+//! The Model Context Protocol in all its revisions, without I/O. [`http`](crate::http) has an example.
 //!
 //! A transport passes each message to [`Mcp::handle`]. `parse` determines the era of the message and checks it;
 //! `dispatch` finds the method. The result is a message, a [`RunningCall`] that the transport polls, or a

@@ -1,4 +1,14 @@
 //! Methods and tools: types, schemas, names and arguments.
+//!
+//! ```
+//! use callgate::model::{Method, Param, Safety};
+//!
+//! let method = Method::new("user.get".parse()?)
+//!     .param(Param::new("id_user", "int".parse()?))
+//!     .safety(Safety::ReadOnly);
+//! assert_eq!(method.id().as_str(), "user.get");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod arguments;
 pub(crate) mod finding;

@@ -6,6 +6,15 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
 /// A secret text. `Debug` does not print it.
+///
+/// ```
+/// use callgate::Secret;
+///
+/// let token = Secret::new(" s3cret ").ok_or("the token is empty")?;
+/// assert!(!format!("{token:?}").contains("s3cret"));
+/// assert_eq!(token.expose(), "s3cret");
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 

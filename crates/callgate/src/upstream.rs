@@ -1,4 +1,20 @@
 //! Upstreams run methods: functions in this process, or services.
+//!
+//! An upstream of your own implements [`Upstream`]:
+//!
+//! ```
+//! use callgate::upstream::{BoxFuture, Call, CallError, CallOutput, Upstream};
+//!
+//! /// Returns the parameters of each call.
+//! #[derive(Debug)]
+//! struct Echo;
+//!
+//! impl Upstream for Echo {
+//!     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
+//!         Box::pin(async move { Ok(call.params.to_owned().into()) })
+//!     }
+//! }
+//! ```
 
 pub(crate) mod memory_budget;
 mod call_error;

@@ -8,6 +8,17 @@ use super::{BatchReplies, Grants, Principal, Section, VisibleMethods};
 use crate::secret::Secret;
 
 /// The user, or anonymous client, on whose behalf a request runs.
+///
+/// ```
+/// use callgate::{Caller, Grants, Mask, User};
+///
+/// let mut grants = Grants::default();
+/// grants.add_user("users".into(), Mask::Read);
+/// let user = User { id: 7, name: "ada".to_owned(), role: None };
+/// let ada = Caller::user(user, grants);
+/// assert_eq!(ada.name(), "ada");
+/// assert_eq!(ada.grants.mask(&"users".into()), Mask::Read);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The authenticated user; `None` for an anonymous caller.
@@ -17,14 +28,14 @@ pub struct Caller {
     /// Token of the request. Kept only if an upstream needs it.
     token: Option<Secret>,
     address: Option<IpAddr>,
-    /// Size of all replies to the batch that the request is part of.
+    /// Counter of reply bytes of the current batch.
     batch: Option<Arc<BatchReplies>>,
     expires_at: Option<SystemTime>,
     /// Methods that services list for the caller; set by `Gateway::prepare`.
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
 
-/// A user of the registry.
+/// A user of the registry. [`Caller`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Id in the registry.

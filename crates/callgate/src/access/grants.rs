@@ -48,6 +48,13 @@ impl fmt::Display for Section {
 }
 
 /// Permission on a section. Each mask includes the lower ones.
+///
+/// ```
+/// use callgate::Mask;
+///
+/// assert!(Mask::Execute > Mask::Read);
+/// assert_eq!(Mask::granted(5), Mask::Write);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Mask {
     /// No permission. If a user's own grant is `None`, it overrides the grant of the role.
@@ -151,6 +158,16 @@ impl fmt::Display for GrantSource {
 }
 
 /// Grants of a caller, by section.
+///
+/// ```
+/// use callgate::{Grants, Mask};
+///
+/// let mut grants = Grants::default();
+/// grants.add_role("users".into(), Mask::Execute);
+/// grants.add_user("users".into(), Mask::Read);
+/// assert_eq!(grants.mask(&"users".into()), Mask::Read, "the user's own grant overrides the role's");
+/// assert_eq!(grants.mask(&"mail".into()), Mask::None);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,

@@ -29,6 +29,23 @@ use crate::upstream::local::{Local, MethodFunction};
 use crate::upstream::memory_budget::DEFAULT_IN_FLIGHT_BYTES;
 
 /// Builder of a [`Callgate`].
+///
+/// ```
+/// use std::time::Duration;
+/// use callgate::{Callgate, method, methods};
+///
+/// /// Adds two numbers.
+/// #[method(read_only)]
+/// fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// let server = Callgate::builder()
+///     .methods(methods![add])
+///     .call_timeout(Duration::from_secs(5))
+///     .build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {

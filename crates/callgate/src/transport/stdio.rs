@@ -1,6 +1,18 @@
 //! MCP over stdio, or any other pair of byte streams: one client, one message per line.
 //!
 //! When the input ends or the server shuts down, running calls may still send their replies.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # use callgate::Caller;
+//! # use callgate::mcp::Mcp;
+//! # use callgate::stdio::{self, StdioError, StdioOptions};
+//! # async fn run(mcp: Arc<Mcp>) -> Result<(), StdioError> {
+//! let (input, output) = (tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout());
+//! stdio::serve(mcp, Arc::new(Caller::anonymous()), input, output, StdioOptions::default()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,17 @@ use serde_json::Value;
 use crate::wire::revision::Revision;
 
 /// A content block.
+///
+/// ```
+/// use callgate::{Content, method};
+///
+/// /// Draws a red dot.
+/// #[method(read_only)]
+/// fn dot() -> Content {
+///     let svg = "<svg xmlns='http://www.w3.org/2000/svg'><circle r='9' fill='red'/></svg>";
+///     Content::image(svg, "image/svg+xml")
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -127,6 +127,16 @@ impl From<Error> for CallError {
 }
 
 /// The response object of a display method. Its contents are the result.
+///
+/// ```
+/// use callgate::{Response, method};
+///
+/// /// Shows the projects.
+/// #[method(read_only)]
+/// fn projects(response: &mut Response) {
+///     response.set("title", "Projects");
+/// }
+/// ```
 #[derive(Debug, Default)]
 pub struct Response {
     contents: Map<String, Value>,

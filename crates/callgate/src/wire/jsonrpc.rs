@@ -1,4 +1,12 @@
 //! JSON-RPC 2.0: requests that borrow from the body, replies and error objects.
+//!
+//! ```
+//! use callgate::jsonrpc::Request;
+//!
+//! let request = Request::parse(r#"{"jsonrpc":"2.0","id":1,"method":"user.get"}"#)?;
+//! assert_eq!(request.method, "user.get");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
 //! Questions to the client: forms for the user, completions by the client's model, and roots.
+//! [`Context::ask_for`](crate::Context::ask_for) has an example.
 
 use std::collections::BTreeMap;
 

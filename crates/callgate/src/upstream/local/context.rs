@@ -22,6 +22,17 @@ use crate::upstream::local::ask::{Action, Elicit};
 use crate::wire::log_level::LogLevel;
 
 /// Context of a call: the caller, and the client, which can be notified and asked.
+///
+/// ```
+/// use callgate::{Context, method};
+///
+/// /// Returns the name of the caller.
+/// #[method(read_only)]
+/// async fn whoami(ctx: &Context) -> String {
+///     ctx.progress(0.5, Some(1.0), Some("looking up"));
+///     ctx.caller.name().to_owned()
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The caller.

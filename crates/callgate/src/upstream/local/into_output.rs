@@ -15,6 +15,24 @@ use crate::upstream::local::{Error, Response};
 ///
 /// A type that implements [`Serialize`] and [`JsonSchema`] has an output schema. [`serde_json::Value`] and `()` have
 /// none. [`Content`] and [`ToolContent`] are sent as content blocks.
+///
+/// ```
+/// use callgate::method;
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Point {
+///     x: f64,
+///     y: f64,
+/// }
+///
+/// /// Returns the origin.
+/// #[method(read_only)]
+/// fn origin() -> Point {
+///     Point { x: 0.0, y: 0.0 }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a method cannot return `{Self}`",
     label = "this is neither JSON with a schema nor content",
