@@ -153,7 +153,8 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
         #[derive(serde::Deserialize)]
         struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-        let mut members = Members::default();
+        // Most objects have two or three members.
+        let mut members = Members(Vec::with_capacity(4));
         while let Some(Key(key)) = map.next_key()? {
             let meta = self.meta.as_deref_mut().filter(|_| key == "_meta");
             if members.get(&key).is_some() || meta.as_ref().is_some_and(|meta| meta.is_some()) {
