@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::bridge::error_reply::error_message;
 use crate::bridge::reply::STREAM_GRACE;
-use crate::bridge::send::one_way::Numbered;
+use crate::bridge::send::one_way::QueuedMessage;
 use crate::bridge::{Bridge, BridgeFailure, SHUTDOWN_TIMEOUT};
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::wire::lines::{Line, read_line};
@@ -30,12 +30,33 @@ pub(super) struct Dispatcher {
     bridge: Arc<Bridge>,
     pub(super) tasks: JoinSet<()>,
     background: JoinSet<()>,
-    outbox: mpsc::Sender<Numbered>,
+    outbox: mpsc::Sender<QueuedMessage>,
     last_number: u64,
     /// Number of the last one-way message that has been sent.
     sent: watch::Receiver<u64>,
     /// Number of the one-way message that must have been sent before further requests are sent.
     barrier: u64,
+    /// The last `initialize`.
+    handshake: Handshake,
+}
+
+/// Waits for the response to `initialize`. Messages that the client sends before this response need the id and the
+/// revision of the session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Handshake(Option<watch::Receiver<()>>);
+
+impl Handshake {
+    /// Returns the handshake and a guard. The handshake ends when the guard is dropped.
+    fn begin() -> (Self, watch::Sender<()>) {
+        let (guard, ended) = watch::channel(());
+        (Self(Some(ended)), guard)
+    }
+
+    pub(crate) async fn ended(&mut self) {
+        if let Some(ended) = &mut self.0 {
+            let _ = ended.changed().await;
+        }
+    }
 }
 
 impl Dispatcher {
@@ -49,7 +70,16 @@ impl Dispatcher {
         background.spawn(async move { listener.listen().await });
         background.spawn(async move { watcher.http.watch_for_suspend().await });
         let tasks = JoinSet::new();
-        Self { bridge, tasks, background, outbox, last_number: 0, sent, barrier: 0 }
+        Self {
+            bridge,
+            tasks,
+            background,
+            outbox,
+            last_number: 0,
+            sent,
+            barrier: 0,
+            handshake: Handshake::default(),
+        }
     }
 
     pub(super) async fn read(&mut self, mut input: impl AsyncBufRead + Unpin) -> io::Result<()> {
@@ -142,11 +172,26 @@ impl Dispatcher {
         let ids = request.ids.clone();
         let (bridge, mut sent, barrier) =
             (Arc::clone(&self.bridge), self.sent.clone(), self.barrier);
+        let mut handshake = self.handshake_before(&request);
+        let guard = request.is_handshake().then(|| {
+            let (handshake, guard) = Handshake::begin();
+            self.handshake = handshake;
+            guard
+        });
         let task = self.tasks.spawn(async move {
+            let _guard = guard;
+            handshake.ended().await;
             let _ = sent.wait_for(|sent| *sent >= barrier).await;
             bridge.handle(&request).await;
         });
         self.bridge.in_flight.set_task(&ids, &task);
+    }
+
+    /// Returns the `initialize` that must have its response before this message is sent. Responses of the client do not
+    /// wait, because the server may ping the client before it responds to `initialize`.
+    fn handshake_before(&self, message: &ClientMessage) -> Handshake {
+        let needs_session = !message.is_modern() && !message.method.is_empty();
+        if needs_session { self.handshake.clone() } else { Handshake::default() }
     }
 
     async fn queue_one_way(&mut self, message: ClientMessage) {
@@ -165,7 +210,9 @@ impl Dispatcher {
         if &*message.method == INITIALIZED {
             self.barrier = self.last_number;
         }
-        let _ = self.outbox.send((self.last_number, message)).await;
+        let handshake = self.handshake_before(&message);
+        let _ =
+            self.outbox.send(QueuedMessage { number: self.last_number, message, handshake }).await;
     }
 
     pub(super) async fn close(mut self) {

@@ -2,22 +2,29 @@
 
 use tokio::sync::{mpsc, watch};
 
+use crate::bridge::receive::Handshake;
 use crate::bridge::receive::message::{CANCELLED, ClientMessage, INITIALIZED};
 use crate::bridge::send::retry::SendPolicy;
 use crate::bridge::send::{ErrorResponse, client};
 use crate::bridge::session::OpenSession;
 use crate::bridge::{Bridge, BridgeFailure};
 
-pub(crate) type Numbered = (u64, ClientMessage);
+/// A queued message.
+pub(crate) struct QueuedMessage {
+    pub(crate) number: u64,
+    pub(crate) message: ClientMessage,
+    pub(crate) handshake: Handshake,
+}
 
 impl Bridge {
     /// Sends the queued messages. Sets `last_sent` to the number of each message once it is sent.
     pub(crate) async fn send_one_way_messages(
         &self,
-        mut queue: mpsc::Receiver<Numbered>,
+        mut queue: mpsc::Receiver<QueuedMessage>,
         last_sent: watch::Sender<u64>,
     ) {
-        while let Some((number, message)) = queue.recv().await {
+        while let Some(QueuedMessage { number, message, mut handshake }) = queue.recv().await {
+            handshake.ended().await;
             let sending =
                 tokio::time::timeout(self.limits.send_timeout, self.send_one_way(&message));
             let what = match &*message.method {

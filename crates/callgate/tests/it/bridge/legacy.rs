@@ -59,6 +59,25 @@ async fn messages_of_a_session_carry_its_id_its_revision_and_the_token() {
     }
 }
 
+#[tokio::test]
+async fn messages_that_follow_initialize_at_once_are_sent_in_its_session() {
+    let sessions = AtomicUsize::new(0);
+    let server = FakeService::start(move |seen| {
+        with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404))
+    })
+    .await;
+    let mut client = Client::start(&server.url("/mcp"));
+    client.request(0, "initialize", json!({"protocolVersion": VERSION})).await;
+    client.notify("notifications/initialized", json!({})).await;
+    client.request(1, "tools/list", json!({})).await;
+    client.answer(0).await;
+    assert_eq!(client.answer(1).await["result"]["session"], "s1");
+    let seen = server.log.requests();
+    let posts = seen.iter().filter(|seen| seen.http_method() == "POST");
+    let order: Vec<&str> = posts.map(ReceivedRequest::method).collect();
+    assert_eq!(order, ["initialize", "notifications/initialized", "tools/list"]);
+}
+
 /// Checks what happens when the first session is lost.
 async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
     let sessions = AtomicUsize::new(0);
