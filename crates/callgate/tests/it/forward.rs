@@ -19,7 +19,7 @@ mod metrics;
 mod oauth;
 mod recorded;
 mod retries;
-pub(crate) mod secrets;
+mod secrets;
 mod service_texts;
 mod sessions;
 mod shares;

@@ -9,5 +9,7 @@ mod forward;
 #[cfg(feature = "http")]
 mod http;
 mod layers;
+#[cfg(feature = "http")]
+mod log;
 #[cfg(all(feature = "http", feature = "macros", feature = "stdio"))]
 mod macros;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::forward::credentials::{Known, user};
-use crate::forward::secrets::log_everything;
 use crate::forward::{App, ada, limits, options};
+use crate::log::log_everything;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 fn app(fake: &FakeService) -> App {

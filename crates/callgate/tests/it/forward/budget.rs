@@ -12,8 +12,8 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::secrets::log_everything;
 use crate::forward::{App, limits, methods, options};
+use crate::log::log_everything;
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// Size of the result of the service and of the function.

@@ -22,8 +22,8 @@ use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
 use crate::forward::recorded::EXCHANGES;
-use crate::forward::secrets::log_everything;
 use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
+use crate::log::log_everything;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 /// Returns the reply of the site to a request that equals a recorded one.

@@ -1,7 +1,5 @@
 //! Secrets are sent to the service, and appear nowhere else.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use callgate::forward::ForwardLimits;
@@ -9,42 +7,15 @@ use callgate::model::ParamStyle;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::forward::fake_web_socket::{FakeWebSocket, Peer};
 use crate::forward::{App, limits, options};
+use crate::log::{Log, log_everything};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 const SECRET: &str = "s3cret";
 /// `gate:s3cret`
 const BASIC: &str = "Z2F0ZTpzM2NyZXQ=";
-
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 fn app(url: &str) -> App {
     let timeout = Duration::from_millis(500);
@@ -58,17 +29,6 @@ fn app(url: &str) -> App {
         .header("X-Key", SECRET)
         .unwrap();
     App::with(options.limits(ForwardLimits { timeout, ..limits() }))
-}
-
-/// Collects everything that this thread logs from now on.
-pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    (log, tracing::subscriber::set_default(subscriber))
 }
 
 /// Checks the number of logged failures, and that no secret was logged.

@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::forward::secrets::log_everything;
 use crate::forward::{App, options};
+use crate::log::log_everything;
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// Returns the log entry of a failed call.

@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::forward::secrets::log_everything;
 use crate::forward::{App, limits, options};
+use crate::log::log_everything;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 const PASSWORD: &str = "s3cret-password";

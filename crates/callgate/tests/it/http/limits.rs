@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::forward::secrets::log_everything;
+use crate::log::log_everything;
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {

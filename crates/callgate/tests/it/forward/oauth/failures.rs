@@ -93,7 +93,7 @@ async fn calls_use_a_valid_token_while_the_authorization_server_is_unreachable()
 
 #[tokio::test]
 async fn invalid_token_responses_are_logged() {
-    let (log, _guard) = crate::forward::secrets::log_everything();
+    let (log, _guard) = crate::log::log_everything();
     let huge = format!("{{\"access_token\":\"{}\"}}", "x".repeat(100_000));
     let answers: [(&str, FakeResponse); 5] = [
         ("not a JSON object", FakeResponse::text(200, "text/html", "<h1>Welcome</h1>")),
@@ -135,7 +135,7 @@ async fn a_silent_token_endpoint_times_out_before_the_call() {
 
 #[tokio::test]
 async fn secrets_of_oauth_are_in_no_log_and_no_error() {
-    let (log, _guard) = crate::forward::secrets::log_everything();
+    let (log, _guard) = crate::log::log_everything();
     let said = format!("bad secret {SECRET}");
     let refusals = [
         json!({"error": "invalid_client", "error_description": said}),

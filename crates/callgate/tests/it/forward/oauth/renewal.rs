@@ -178,7 +178,7 @@ async fn a_rotated_refresh_token_replaces_the_file_before_its_token_is_used() {
 
 #[tokio::test]
 async fn a_rotated_refresh_token_without_a_file_is_used_and_told_once() {
-    let (log, _guard) = crate::forward::secrets::log_everything();
+    let (log, _guard) = crate::log::log_everything();
     let issuer = FakeService::start(|seen| {
         let number = seen.number;
         assert_eq!(field(seen, "refresh_token"), Some(format!("refresh-{number}")));

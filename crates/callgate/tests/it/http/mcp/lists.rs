@@ -3,7 +3,7 @@
 use callgate::gateway::Settings;
 
 use super::*;
-use crate::forward::secrets::log_everything;
+use crate::log::log_everything;
 
 fn set(app: &App, key: &str, value: &str) {
     let mut settings = Settings::clone(&app.gateway.settings());
