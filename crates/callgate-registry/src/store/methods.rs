@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use callgate::Mask;
+use callgate::access::{Mask, Section};
 
 use super::import::number;
 use super::load::methods;
@@ -52,7 +52,11 @@ fn action_columns<'a>(plugin: &'a str, method: &'a str, section: i64) -> [(&'a s
 }
 
 impl Transaction<'_> {
+    /// Returns the id of a section. Adds the row of the built-in section if it is missing.
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
+        if ident == Section::authenticated().as_str() {
+            self.ensure_section(ident, ident, 6.into()).await?;
+        }
         let template = "SELECT id FROM {sections} WHERE ident = ?";
         match self.row(template, &[ident.into()]).await? {
             Some(mut row) => Ok(row.int()?),

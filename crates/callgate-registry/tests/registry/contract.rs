@@ -62,6 +62,7 @@ macro_rules! contract {
                 presets_insert_what_is_absent,
                 leases_count_the_servers_that_run,
                 names_and_sections_are_written_once,
+                the_built_in_section_needs_no_row,
                 an_import_writes_all_of_it_or_nothing,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,
                 a_users_credential_is_theirs_at_one_upstream,

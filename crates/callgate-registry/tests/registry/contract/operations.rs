@@ -335,6 +335,15 @@ pub(crate) async fn names_and_sections_are_written_once(registry: Registry) {
     assert_eq!((sections.len(), sections[0].caption.as_str()), (2, "Mine"));
 }
 
+pub(crate) async fn the_built_in_section_needs_no_row(registry: Registry) {
+    let store = &registry.store;
+    let login = || ("@authenticated".to_owned(), Mask::Read);
+    store.add_method(&row("a"), &[login()]).await.unwrap();
+    store.add_method(&row("b"), &[login()]).await.unwrap();
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.actions.len(), rows.sections.len()), (2, 1));
+}
+
 fn note(id: &str, written: &str) -> ImportRow {
     ImportRow {
         upstream: "default".to_owned(),
