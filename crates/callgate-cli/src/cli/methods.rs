@@ -100,7 +100,7 @@ pub(crate) struct MethodFields {
     /// parameter before the last given one is absent) or `position-null` (a list, with null for each absent parameter)
     #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
-    /// MCP annotations of the tool, a JSON object
+    /// MCP annotations of the tool, a JSON object; does not change whether arguments are checked
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,
     /// JSON Schema of the arguments, instead of `--param`
@@ -116,10 +116,10 @@ pub(crate) struct MethodFields {
     #[arg(long)]
     pub(crate) exposed: bool,
     /// Pass arguments to the service without checking them against the schema; clients still see the schema
-    #[arg(long, conflicts_with_all = ["checked", "annotations"])]
+    #[arg(long, conflicts_with = "checked")]
     pub(crate) unchecked: bool,
     /// Check arguments against the schema
-    #[arg(long, conflicts_with = "annotations")]
+    #[arg(long)]
     pub(crate) checked: bool,
 }
 

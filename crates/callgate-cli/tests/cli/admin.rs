@@ -1,5 +1,7 @@
 //! The commands that administer a registry.
 
+use serde_json::Value;
+
 use super::support::TestDirectory;
 
 #[test]
@@ -74,6 +76,32 @@ fn of_several_masks_for_a_section_the_strictest_applies() {
         let shown = dir.ok(&["method", "show", id]);
         assert!(shown.contains("section `a` needs execute"), "{shown}");
     }
+}
+
+#[test]
+fn the_built_in_section_can_be_required_at_once() {
+    let dir = TestDirectory::migrated();
+    dir.ok(&["method", "add", "a", "--section", "@authenticated:read"]);
+    let shown = dir.ok(&["method", "show", "a"]);
+    assert!(shown.contains("section `@authenticated` needs read"), "{shown}");
+}
+
+#[test]
+fn annotations_and_the_check_of_arguments_are_set_separately() {
+    let dir = TestDirectory::migrated();
+    let set = |arguments: &[&str]| {
+        dir.ok(&[&["method"], arguments].concat());
+        let shown = dir.ok(&["method", "show", "a", "--json"]);
+        let tool: Value = serde_json::from_str(&shown).unwrap();
+        let has_hint = tool["tool"]["annotations"].get("openWorldHint").is_some();
+        (has_hint, !shown.contains("its arguments are not checked"))
+    };
+    let hint = ["--annotations", r#"{"openWorldHint":true}"#];
+    assert_eq!(set(&[&["add", "a", "--unchecked"], &hint[..]].concat()), (true, false));
+    assert_eq!(set(&["set", "a", "--checked"]), (true, true));
+    assert_eq!(set(&["set", "a", "--unchecked"]), (true, false));
+    assert_eq!(set(&["set", "a", "--annotations", "{}"]), (false, false));
+    assert_eq!(set(&[&["set", "a", "--checked"], &hint[..]].concat()), (true, true));
 }
 
 #[test]

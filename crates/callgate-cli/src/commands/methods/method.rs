@@ -195,7 +195,6 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.tool_name, &fields.tool_name);
     set(&mut row.remote_name, &fields.remote_name);
     set(&mut row.params_by, &fields.params_by);
-    set(&mut row.annotations, &fields.annotations);
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);
     if !fields.sections.is_empty() {
@@ -215,8 +214,10 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.safety, &flag(fields.destructive, "destructive"));
     set(&mut row.exposed, &flag(fields.hidden, "0"));
     set(&mut row.exposed, &flag(fields.exposed, "1"));
-    if fields.unchecked || fields.checked {
-        row.annotations = with_check(row.annotations.as_deref(), fields.checked);
+    if fields.annotations.is_some() || fields.checked || fields.unchecked {
+        let is_checked = fields.checked || !(fields.unchecked || is_unchecked(row));
+        let annotations = fields.annotations.as_ref().or(row.annotations.as_ref());
+        row.annotations = with_check(annotations.map(String::as_str), is_checked);
     }
 }
 
