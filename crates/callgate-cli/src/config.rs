@@ -231,7 +231,7 @@ fn http_options(
             ("forwarded", ForwardedHeader::Forwarded),
         ])?,
         allowed_hosts: get("allowed_hosts").list(),
-        allowed_origins: get("allowed_origins").list(),
+        allowed_origins: get("allowed_origins").origins()?,
         raw_request: match get("raw_request") {
             Value { text: "", .. } => is_festi,
             value => value.flag()?,

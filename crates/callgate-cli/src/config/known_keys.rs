@@ -43,7 +43,11 @@ impl Keys {
                 let meaning = meaning.split(';').next().unwrap_or_default();
                 format!("did you mean `{}` ({meaning})?", spell(name))
             }
-            None => "docs/reference/configuration.md lists the keys".to_owned(),
+            None => {
+                let keys: Vec<String> =
+                    self.iter().map(|key| format!("`{}`", spell(key.name))).collect();
+                format!("the keys are {}", keys.join(", "))
+            }
         };
         hinted(format!("unknown key `{name}` in {source}"), hint)
     }

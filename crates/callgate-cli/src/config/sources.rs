@@ -226,6 +226,16 @@ impl Value<'_> {
         items.map(|item| parse(&item).ok_or_else(|| self.wrong(expected))).collect()
     }
 
+    pub(super) fn origins(self) -> anyhow::Result<Vec<String>> {
+        self.parsed("`*`, or origins such as `https://app.example.com`", |text| {
+            let is_origin = |(scheme, host): (&str, &str)| {
+                !scheme.is_empty() && !host.is_empty() && !host.contains('/')
+            };
+            let is_valid = text == "*" || text.split_once("://").is_some_and(is_origin);
+            is_valid.then(|| text.to_owned())
+        })
+    }
+
     pub(super) fn networks(self) -> anyhow::Result<Vec<IpNet>> {
         self.parsed("addresses such as `127.0.0.1` or `10.0.0.0/8`", |text| {
             text.parse().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()))

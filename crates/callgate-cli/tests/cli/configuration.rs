@@ -41,6 +41,9 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
         "log_format = \"xml\"",
         "exposure = \"some\"",
         "[tables]\nprefix = \"a; drop\"",
+        "zzz = 1",
+        "allowed_origins = \"app.example.com\"",
+        "allowed_origins = \"*, https://app.example.com/\"",
         "listen = ",
     ] {
         dir.write("callgate.toml", text);
