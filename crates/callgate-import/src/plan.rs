@@ -107,8 +107,9 @@ impl Importer<'_> {
             let note = "note: nothing is removed, since not all of the source was read";
             plan.notes.push(note.to_owned());
         }
-        let ids = source.methods.iter().map(|it| options.name_in_source(&it.row.rpc_method));
-        let ids: Vec<&str> = ids.collect();
+        let methods = source.methods.iter().map(|method| &method.row.rpc_method);
+        let ids = methods.chain(source.refused.iter().map(|refusal| &refusal.id));
+        let ids: Vec<&str> = ids.map(|id| options.name_in_source(id)).collect();
         let unused = options.selection.unused(&ids).into_iter();
         plan.notes.extend(unused.map(|pattern| format!("note: no method matches `{pattern}`")));
         Ok(plan)
@@ -151,6 +152,8 @@ pub struct Plan {
     approved: usize,
     notes: Vec<String>,
     import: Import,
+    /// Names of classes in `import` that the registry already has.
+    changed_types: Vec<String>,
 }
 
 /// A new method.
@@ -424,12 +427,13 @@ impl Plan {
         let is_another = |note: &ImportRow| {
             note.source != source.name && upstream.is_none_or(|upstream| note.upstream == upstream)
         };
-        let names = self.import.types.iter().map(|row| row.name.as_str());
-        let others: Vec<&str> = names.filter(|name| known.contains_key(name)).collect();
-        if !others.is_empty() && written.iter().any(is_another) {
+        let names = self.import.types.iter().map(|row| &row.name);
+        self.changed_types =
+            names.filter(|name| known.contains_key(name.as_str())).cloned().collect();
+        if !self.changed_types.is_empty() && written.iter().any(is_another) {
             self.notes.push(format!(
                 "note: this source replaces the fields of these classes: `{}`",
-                others.join("`, `")
+                self.changed_types.join("`, `")
             ));
         }
     }

@@ -191,6 +191,9 @@ fn patterns_select_methods_and_others_stay() {
     assert!(said.contains("nothing changed"), "user.get is not meant: {said}");
     let ran = dir.try_import(&all, &["--select", "cat.*"]);
     assert!(ran.stderr().contains("note: no method matches `cat.*`"), "{}", ran.stderr());
+    let odd = document(&json!([reading("pet.get", ""), {"name": "pet.odd", "params": 1}]));
+    let ran = dir.try_import(&odd, &["--exclude", "pet.odd"]);
+    assert!(!ran.stderr().contains("no method matches"), "{}", ran.stderr());
 }
 
 #[test]

@@ -62,7 +62,8 @@ impl Report {
             report.data(format_args!("- {id}  ({how})"));
         }
         for row in &plan.import.types {
-            report.data(format_args!("~ class {}", row.name));
+            let sign = if plan.changed_types.contains(&row.name) { "~" } else { "+" };
+            report.data(format_args!("{sign} class {}", row.name));
             for shape in [&row.fields, &row.schema] {
                 let shape = shape.as_deref().filter(|_| detail == Detail::Full);
                 report.value_lines("+", &lines(shape), detail);
