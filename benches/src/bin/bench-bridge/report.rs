@@ -26,10 +26,10 @@ impl Report {
     pub(crate) fn markdown(&self, calls: usize, rounds: usize, date: Option<&str>) -> String {
         let mut text = format!(
             "# Overhead of the bridge\n\nWritten by `cargo xtask bench`{}. One client makes one \
-             call at a time to the demo on loopback: {calls} calls directly to the server, through \
-             `callgate bridge`, and through `mcp-remote` 0.15.1 (npm), repeated {rounds} times. \
-             Each figure is the median of the medians. The overhead is relative to the direct \
-             calls of the same repetition.\n\n",
+             call at a time to the demo on loopback: {calls} calls directly to the server, {calls} \
+             through `callgate bridge`, and {calls} through `mcp-remote` 0.15.1 (npm). This is \
+             repeated {rounds} times. Each figure is the median of the {rounds} medians. The \
+             overhead is relative to the direct calls of the same repetition.\n\n",
             date.map(|date| format!(", {date}")).unwrap_or_default(),
         );
         text.push_str(

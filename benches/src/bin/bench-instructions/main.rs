@@ -100,12 +100,13 @@ fn main() -> anyhow::Result<()> {
 }
 
 const METHOD: &str = "\
-Written by `cargo xtask bench instructions`. Instructions in user code, counted by callgrind, of the packaged program with
-its registry and default limits, and of the servers that it is compared with. Requests are those of revision 2026-07-28,
-one after the other on one connection, with a token. Each server runs twice for the same time, with requests and without
-them. Each figure is the difference of the two counts, divided by the number of requests. So work that depends on time,
-such as polling the registry, is not included. Allocations are calls of the allocator, counted in the packaged program.
-The last column has the figure of the previous table, marked if it differs by more than 3 %.";
+Written by `cargo xtask bench instructions`. The table has the instructions in user code, counted by callgrind. They are
+those of the packaged program with its registry and default limits, and of the servers that it is compared with. The
+requests have the revision 2026-07-28 and a token. They are sent one after the other on one connection. Each server runs
+twice for the same time, with requests and without them. Each figure is the difference of the two counts, divided by the
+number of requests. So work that depends on time, such as polling the registry, is not included. Allocations are calls
+of the allocator, counted in the packaged program. The last column has the figure of the previous table, marked if it
+differs by more than 3 %.";
 
 /// Returns the cost of one request.
 fn count(

@@ -53,7 +53,7 @@ pub(crate) struct Registry {
     runtime: Runtime,
 }
 
-/// Number of tools and of tokens. Each token belongs to another user.
+/// Number of tools and of tokens. Each token belongs to a different user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) methods: usize,

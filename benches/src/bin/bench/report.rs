@@ -62,17 +62,17 @@ fn method(plan: &Plan, results: &Results) -> String {
     let baseline = plan.suite.baseline();
     let _ = writeln!(
         out,
-        "A server with one thread has one core, with two threads two. Callgate, axum and hyper \
-         create a thread for each core, nginx and FastMCP have as many worker processes. The load \
-         generator has another core; if there is none, it shares those of the servers. It keeps \
-         its connections busy and checks every reply; a wrong reply ends the measurement. The \
-         servers take turns in {} rounds of {:?} each. Ratios are computed within a round. Each \
-         figure is the median of the rounds, with minimum and maximum in parentheses. CPU time is \
-         that of the processes of the server, including kernel time.\n\n\
+        "With one thread, a server has one core; with two threads, it has two cores. Callgate, \
+         axum and hyper create a thread for each core. nginx and FastMCP create a worker process \
+         for each core. The load generator has another core; if there is none, it shares the cores \
+         of the servers. It keeps its connections busy and checks every reply; a wrong reply ends \
+         the measurement. The servers take turns in {} rounds of {:?} each. Ratios are computed \
+         within a round. Each figure is the median of the rounds, with minimum and maximum in \
+         parentheses. CPU time is that of the processes of the server, including kernel time.\n\n\
          Latency is measured with 1 thread and 32 connections at a fixed rate, half of the maximum \
          of {baseline}, in {} rounds of {:?}. It is counted from the time at which a request was \
-         due, so it includes waiting for a slow server. If a server cannot reach that rate, a \
-         second rate is half of the maximum of the slowest server.\n\n\
+         due, so it includes waiting for a slow server. If a server cannot reach that rate, \
+         latency is also measured at a second rate, half of the maximum of the slowest server.\n\n\
          A round is repeated if other processes or the host took more than {:.0} % of a core. \
          There are at most as many repetitions as rounds.\n",
         plan.rounds,
@@ -86,16 +86,17 @@ fn method(plan: &Plan, results: &Results) -> String {
 
 const SERVER: &str = "\
     - **bare** is an axum handler that reads the JSON-RPC envelope and writes the bytes of \
-    Callgate's reply. It checks neither tokens nor arguments and has no tools. It is the lower \
-    bound.\n\
+    Callgate's reply. It checks neither tokens nor arguments, and runs no tool. Its cost is \
+    the lower bound.\n\
     - **callgate** is the packaged program with its registry in SQLite, its default limits and \
     its demo. It checks the token, the access of the caller, and the arguments against the schema \
     of the tool.\n\
     - **rmcp** is rmcp without sessions and with JSON replies, behind a token check in axum. The \
     tools of each set of grants are computed beforehand. Arguments are not checked against a \
     schema.\n\n\
-    Every server has the same 50 tools, 1,000 tokens of as many users and 100 different sets of \
-    grants, and the same allocator. bare and rmcp are optimised for speed, Callgate as it is packaged. \
+    Callgate and rmcp have 1,000 tokens, each of a different user, and 100 different sets of \
+    grants. All servers list the same 50 tools, and have the same allocator. bare and rmcp are \
+    optimised for speed. Callgate is built as in its packages. \
     Calls run `user_get`, a function in the process of the server, \
     with all tokens in turn. In Callgate it is a function of the demo; the other 49 tools belong \
     to a service that is not called. Lists use the 500 tokens that see all 50 tools.";
@@ -105,23 +106,24 @@ const FORWARD: &str = "\
     service and no access log. It passes requests and replies on unchanged.\n\
     - **hyper** is a reverse proxy that consists of hyper's server and pooled client.\n\
     - **callgate** is the packaged program with its registry in SQLite, its default limits, 50 \
-    tools, 1,000 tokens of as many users and 100 different sets of grants. It checks the token, \
-    the access of the caller and the arguments, writes a JSON-RPC request, reads the reply and \
-    writes an MCP result.\n\
+    tools, 1,000 tokens, each of a different user, and 100 different sets of grants. It checks \
+    the token, the access of the caller and the arguments, writes a JSON-RPC request, reads the \
+    reply and writes an MCP result.\n\
     - **MCP Toolbox** (npm `@toolbox-sdk/server`) has one tool of the kind `http`, without \
     authentication.\n\
     - **FastMCP** (PyPI) has one tool, made by `from_openapi`, without sessions and \
     authentication, served by uvicorn.\n\n\
     All of them call the same service, a hyper server that returns a constant result of 28 bytes. \
-    It shares the cores of the servers, so requests per second include the service; CPU time does \
-    not. Requests have one of 1,000 tokens, which only Callgate checks.";
+    It shares the cores of the servers, so requests per second also depend on the service. CPU \
+    time does not include the service. Requests have one of 1,000 tokens, which only Callgate \
+    checks.";
 
 const BATCH: &str = "\
     - **callgate** is the packaged program with its default limits. Each call is one request.\n\
     - **callgate, batch** is the same with `batch = true`: calls that arrive together are sent as \
     one JSON-RPC batch.\n\n\
     Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
-    requests per second include the node; CPU time does not.";
+    requests per second also depend on the node. CPU time does not include the node.";
 
 fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> String {
     let mut out = format!("## {case}\n\n");
@@ -202,8 +204,8 @@ pub(crate) fn disturbance(cores: &[Cores]) -> String {
     let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
     format!(
         "Server and service used {:.0} to {:.0} % of a core, the load generator {:.0} to {:.0} %, other processes {:.1} % (at most \
-         {:.1} %), the host {:.1} % (at most {:.1} %). Disturbed turns that are included: \
-         {disturbed} of {}.",
+         {:.1} %), the host {:.1} % (at most {:.1} %). The limit for other processes \
+         and the host was exceeded in {disturbed} of {} turns.",
         servers.min,
         servers.max,
         generator.min,
@@ -228,8 +230,8 @@ fn server_section(results: &Results) -> String {
     }
     format!(
         "## Memory and start-up\n\n\
-         With one thread. Memory is resident memory after all measurements. Start-up is the time \
-         from the start of the process to the first correct reply.\n\n{table}"
+         Each server has one thread. Memory is resident memory after all measurements. Start-up is \
+         the time from the start of the process to the first correct reply.\n\n{table}"
     )
 }
 

@@ -19,29 +19,30 @@ pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &ScaleResults) -
     let Plan { rounds, latency_length, starts, .. } = plan;
     format!(
         "# Benchmark: size of the registry\n\n{heading}![{TITLE}](scale.svg)\n\n## Method\n\n\
-         The packaged program with its registry in SQLite, its default limits and its demo. \
-         Tail latencies beside other servers are in [server](server.md) and \
-         [forwarded calls](forward.md).\n\n\
-         **Cost.** A server for each size has one core and takes {} calls of a function per second \
-         on 32 connections, with at most 1,000 different tokens, in {rounds} rounds of \
-         {latency_length:?}. Each token belongs to another user. In the last row each token is used \
-         for the first time, so each call reads the registry. Ratios to the first row are computed \
-         within a round; each figure is the median, with minimum and maximum in parentheses. A \
-         round is repeated if other processes or the host took more than {:.0} % of a core, at most \
-         {rounds} times. Start-up is the median of {starts} starts, from the start of the process \
-         to the first correct reply. Memory is resident memory after all rounds.\n\n\
-         **Changes.** A server with {} cores, 100,000 methods and 1,000 tokens takes {} calls per \
-         second on 32 connections and {} calls per second as a probe on 8 others, for {:?}. \
-         Meanwhile descriptions of methods are changed by SQL, of one method or of all; each change \
-         begins after the one before is served. Latency is that of the probe, from the time at \
-         which a request was due.\n\n\
+         This is the packaged program with its registry in SQLite, its default limits and its \
+         demo. [Server](server.md) and [forwarded calls](forward.md) compare its tail latency with \
+         that of other servers.\n\n\
+         **Cost.** For each size, there is a server with one core. It gets {} calls of a function \
+         per second on 32 connections, with at most 1,000 different tokens, in {rounds} rounds of \
+         {latency_length:?}. Each token belongs to a different user. In the last row, each token \
+         is used for the first time, so each call reads the registry. Ratios to the first row are \
+         computed within a round; each figure is the median, with minimum and maximum in \
+         parentheses. A round is repeated if other processes or the host took more than {:.0} % of \
+         a core. There are at most {rounds} repetitions. Start-up is the median of {starts} \
+         starts, from the start of the process to the first correct reply. Memory is resident \
+         memory after all rounds.\n\n\
+         **Changes.** A server with {} cores, 100,000 methods and 1,000 tokens gets {} calls per \
+         second on 32 connections for {:?}. At the same time, a probe sends {} calls per second on \
+         8 other connections. Meanwhile, SQL changes the description of one method or of all \
+         methods; each change begins when the previous one is served. Latency is that of the \
+         probe, counted from the time at which a request was due.\n\n\
          ## Cost by size\n\n{}\n{}\n\n## Changes under load\n\n{}",
         thousands(f64::from(PER_SECOND)),
         MAX_DISTURBED * 100.0,
         machine.cores,
         thousands(f64::from(PER_SECOND)),
-        thousands(f64::from(PROBES)),
         *latency_length * 4,
+        thousands(f64::from(PROBES)),
         sizes(results),
         disturbance(&results.cores),
         swaps(results),
