@@ -122,7 +122,7 @@ fn check_scope(book: &Path, page: &Path, link: &str) -> Result<(), String> {
     if target.is_ok_and(|target| target.starts_with(book)) {
         Ok(())
     } else {
-        Err(format!("it leads out of {BOOK}/; name the file as code instead"))
+        Err(format!("it leads out of {BOOK}/; write its path in backticks instead of a link"))
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     /// Reads the service's own description: `rpc.discover`, `system.listMethods`, a document at its URL, or
     /// the modules of Drupal. Listens on this machine only, until Ctrl-C.
     Try(TryArgs),
-    /// Connect a client that speaks MCP over standard input and output to a server over HTTP
+    /// Forward MCP messages from standard input and output to a server over HTTP
     ///
     /// Forwards each message of the client to a Streamable HTTP server, and returns the replies of the server. Pass the
     /// token in the environment variable `CALLGATE_TOKEN`.
@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Call a tool from the command line
     ///
-    /// Without `--url`, runs the same steps as a server: access control, argument checks and the upstream. The caller
+    /// Without `--url`, runs the same steps as a server: access control, argument checks and the call to the upstream. The caller
     /// is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
     Call(CallArgs),
     /// Check tools for problems with known MCP clients

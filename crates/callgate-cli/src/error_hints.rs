@@ -44,7 +44,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
         }
         if let Some(TargetError::Url(EndpointError::UserInfo)) = cause.downcast_ref() {
             let hint = "remove it from the URL, and give `--basic USER` with `--password-env VARIABLE` or \
-                        `--password-file FILE`; in the configuration, `basic_user` and `basic_password`";
+                        `--password-file FILE`; in the configuration, set `basic_user` and `basic_password`";
             return Some(hint.into());
         }
         if let Some(error) = cause.downcast_ref::<CopyError>() {
@@ -174,7 +174,7 @@ mod tests {
         let errors = [
             anyhow::Error::new(without_driver),
             anyhow::Error::new(without_websocket).context("upstream `shop`"),
-            not_built("a reader of PHP", "php"),
+            not_built("support for PHP", "php"),
         ];
         let told = errors.map(|error| format!("{error:#}\nhint: {}", hint(&error).unwrap()));
         insta::assert_snapshot!(told.join("\n\n"));

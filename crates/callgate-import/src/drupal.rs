@@ -64,7 +64,7 @@ pub(crate) async fn upstream_keys(
             Ok(true) => keys.push(("calls", json!("per_tool"))),
             Ok(false) => {}
             Err(problem) => notes.push(format!(
-                "note: it is not known whether each tool has its own URL ({problem}); if so, set \
+                "note: it is not known whether each tool has its own URL ({problem}); if each has its own, set \
                  `calls = \"per_tool\"` for the upstream, since `/jsonrpc` does not check scopes"
             )),
         }

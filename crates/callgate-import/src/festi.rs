@@ -60,7 +60,7 @@ fn hint(error: &FestiError) -> String {
             format!("the database has `{prefix}section_actions`: use `--table-prefix '{prefix}'`")
         }
         FestiError::Missing { prefix: None, .. } => {
-            "let this user read the table with `GRANT SELECT`, as docs/guide/festi.md shows; if the table \
+            "use `GRANT SELECT` to let this user read the table; if the table \
              were left out, methods that Festi protects would be open here"
                 .to_owned()
         }

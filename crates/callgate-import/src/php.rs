@@ -105,7 +105,7 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<S
     source.add_types(classes::read(&mut reader))?;
     if reader.permissions > 0 {
         reader.note(format!(
-            "note: Drupal checks permissions of {}; `--section` adds a check here",
+            "note: Drupal requires permissions for {}; `--section` adds a check in Callgate",
             counted(reader.permissions, "method")
         ));
     }

@@ -235,8 +235,8 @@ impl Plan {
                 let style = notes.find_map(|note| Written::parse(note).source_params_by);
                 self.notes.extend(style.as_ref().map(|style| {
                     format!(
-                        "note: parameters are sent as `--params-by {style}` of an earlier import specifies; \
-                         `--params-by described` undoes it"
+                        "note: an earlier import set `--params-by {style}`, which still applies; \
+                         `--params-by described` removes this style"
                     )
                 }));
                 style
@@ -300,7 +300,8 @@ impl Plan {
             source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
         };
         if let Some(last) = last.filter(is_stronger) {
-            let reason = format!("all columns, since {} describes more", last.source);
+            let reason =
+                format!("all columns, since {} describes the method in more detail", last.source);
             self.kept.push(Refusal::new(id, reason));
             return None;
         }
@@ -390,8 +391,8 @@ impl Plan {
         if written.also_in.insert(source.name.clone()) {
             self.note(&written, last, &last.source);
         }
-        let hint = "note: if two sources have the same method, the source that added it describes it; `--prefix` imports \
-                    both methods; if this source is a new version of the other one, import it with `--name` and the \
+        let hint = "note: if two sources have the same method, the columns of the source that added it are \
+                    kept; to import both methods, use `--prefix`; if this source is a new version of the other one, import it with `--name` and the \
                     earlier title";
         if !self.notes.iter().any(|note| note == hint) {
             self.notes.push(hint.to_owned());

@@ -195,7 +195,7 @@ fn log(name: &str, policy: Policy, event: &Event<'_>) {
             let command = if text == change.text {
                 format!("approve with `{}`", change.approval(name))
             } else {
-                "`callgate import pending` shows all".to_owned()
+                "`callgate import pending` shows all changes".to_owned()
             };
             tracing::warn!("import `{name}` would change methods; {command}:\n{text}");
         }

@@ -1,6 +1,6 @@
 //! The Model Context Protocol in all its revisions, without I/O. [`http`](crate::http) has an example.
 //!
-//! A transport passes each message to [`Mcp::handle`]. `parse` determines the era of the message and checks it;
+//! A transport passes each message to [`Mcp::handle`]. `parse` checks the message and determines its [`Era`];
 //! `dispatch` finds the method. The result is a message, a [`RunningCall`] that the transport polls, or a
 //! [`NotificationStream`]. The transports are [`http`](crate::http) and [`stdio`](crate::stdio).
 
@@ -247,7 +247,7 @@ impl Mcp {
         &self.sessions
     }
 
-    /// Applies a change of a session that another server, or an earlier process, stored. If the change ended the
+    /// Applies a session change that was stored by another server or by an earlier process. If the change ended the
     /// session, ends its calls and streams on this server.
     pub fn apply_change(&self, change: SessionChange) {
         let (nonce, has_ended) = (change.nonce, change.state.ended);
@@ -293,7 +293,7 @@ impl Mcp {
         self.route(&Inbound { caller, ..*inbound }, route, admitted).await
     }
 
-    /// Reserves memory for a message in the budget until the message is sent.
+    /// Reserves memory in the budget for a message, until the message is sent.
     fn reserved(
         &self,
         caller: &Caller,

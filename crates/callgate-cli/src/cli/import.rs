@@ -57,8 +57,8 @@ pub(crate) enum Import {
         /// File, or URL of a service or a document [default: the URL of the upstream]
         #[arg(value_name = "FILE|URL")]
         source: Option<String>,
-        /// Name of a document in references, such as `./types.json`, and the file that contains the document; may be
-        /// repeated
+        /// Name by which a `$ref` refers to another document, such as `./types.json`, and the
+        /// file that contains this document; may be repeated
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
         /// Name of this document, if another source of the upstream has the same title [default: its title]
@@ -86,8 +86,9 @@ pub(crate) enum Import {
     },
     /// Import from a Drupal site with the module `jsonrpc_mcp`
     ///
-    /// Reads the methods that are marked as tools. The URL of the upstream is `/jsonrpc` of the site. The list of
-    /// methods depends on the user of the site who requests it.
+    /// Reads the methods that are marked as tools, or all methods with `--from discovery`. The
+    /// URL of the upstream is `/jsonrpc` of the site. The list of methods depends on the user of
+    /// the site who requests it.
     #[command(after_long_help = "Example:\n  callgate import drupal https://example.com")]
     Drupal {
         /// URL of the site [default: the URL of the upstream]
@@ -115,7 +116,7 @@ pub(crate) enum Import {
         /// Also read `vendor` and `node_modules`
         #[arg(long)]
         vendor: bool,
-        /// Directory or file to skip, a name or a relative path; may be repeated
+        /// Name or relative path of a directory or file to skip; may be repeated
         #[arg(long, value_name = "PATH")]
         skip: Vec<PathBuf>,
         #[command(flatten)]
@@ -199,7 +200,7 @@ pub(super) fn drupal_module() -> impl TypedValueParser<Value = Module> {
 pub(crate) enum Review {
     /// Lists the methods
     List,
-    /// Imports the methods and declares the guesses
+    /// Imports the methods and approves the guesses
     Approve,
 }
 
@@ -208,19 +209,20 @@ pub(crate) struct ImportOptions {
     /// Upstream that runs the methods [default: `default`, or the upstream that a manifest names]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another one. The service
-    /// gets the names without the prefix
+    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another one. Calls to the
+    /// service use the names without the prefix
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
-    /// Import only methods whose name in the source matches, such as `user.*`; may be repeated
+    /// Import only methods whose name in the source matches this pattern, such as `user.*`; may
+    /// be repeated
     #[arg(long, value_name = "PATTERN")]
     select: Vec<String>,
-    /// Do not import methods whose name in the source matches; may be repeated
+    /// Do not import methods whose name in the source matches this pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Section and mask that callers need, for methods without sections in the source. For tools of the Drupal
-    /// module `jsonrpc_mcp`, callers need it in addition to the sections in the source. May be repeated, and
-    /// callers then need all of them. Without a mask, read-only methods need `read`, and others need `write`. A
+    /// module `jsonrpc_mcp`, callers need this mask in addition to those in the source. If the option is
+    /// repeated, callers need all given masks. Without a mask, read-only methods need `read`, and others need `write`. A
     /// section that does not exist is created
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, RequiredMask)>,
@@ -239,7 +241,7 @@ pub(crate) struct ImportOptions {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// List the methods whose safety is a guess or unknown, and write nothing; `--review=approve` imports the methods
-    /// and declares the guesses
+    /// and approves the guesses
     #[arg(long, value_name = "ACTION", num_args = 0..=1, require_equals = true,
         default_missing_value = "list", conflicts_with_all = ["dry_run", "watch"])]
     pub(crate) review: Option<Review>,

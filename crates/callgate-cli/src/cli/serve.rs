@@ -17,7 +17,8 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address for health, readiness and metrics, without tokens [default: the address of `--listen`]
+    /// Address for health, readiness and metrics, where requests need no token [default: the
+    /// address of `--listen`]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) operations_listen: Option<SocketAddr>,
     /// Refuse callers without a token
@@ -50,7 +51,7 @@ pub(crate) struct TryArgs {
     /// Description to read from a Drupal site
     #[arg(long, value_parser = drupal_module(), default_value = DRUPAL_TOOLS)]
     pub(crate) from: Module,
-    /// Address to listen on, on this machine [default: a free port of 127.0.0.1]
+    /// Loopback address to listen on [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Print the address and a summary as one line of JSON

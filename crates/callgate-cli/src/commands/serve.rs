@@ -240,7 +240,7 @@ fn announce(
          curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list\n  \
          curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
          -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'\n\n\
-         Or paste into Claude Desktop's configuration, until the next start:"
+         Or paste into Claude Desktop's configuration (the token is valid until the next start):"
     ));
     printer::data(client_configuration("callgate-demo", &url, Some(token))?);
     Ok(())

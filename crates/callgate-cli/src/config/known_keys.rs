@@ -125,14 +125,14 @@ allowed_hosts | | host names that requests may have in the header `Host`, separa
 allowed_origins | | origins of web pages that may send requests, such as `https://app.example.com`, separated by commas; web pages of `localhost` and of loopback addresses are always allowed. `*` allows any origin
 raw_request | | accept an MCP message in the URL, `GET /mcp?rawRequest=…`, for debugging; such a message can call only read-only tools ([mcp.md](mcp.md#get-rawrequest)). The default is `false`. With the preset `festi`, the default is `true`
 exposure | | methods that are tools: `all` (all methods except those whose column `exposed` is 0) or `marked` (only methods whose column `exposed` is 1); the default is `all`. With the preset `drupal`, the default is `marked`
-open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With the preset `festi`, the default is `allow`. Without this preset, the default is `refuse` if `require_auth` is set. If it is not set, the calls are allowed, and the log has a warning
+open_methods | | what happens to methods of the registry that require no section: `allow` (everyone may call them) or `refuse` (nobody may call them); see [Rights](registry.md#rights). With the preset `festi`, the default is `allow`. Without this preset, the default is `refuse` if `require_auth` is set. If neither `open_methods` nor `require_auth` is set, everyone may call them, and the log has a warning
 max_body_bytes | 1048576 | maximum size of a request body
-max_in_flight_bytes | 268435456 | maximum total size of the results of all calls in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
+max_in_flight_bytes | 268435456 | maximum total size of all results in memory; a result counts from when it is read until its reply is sent. A result of at most 64 KiB counts only if its call is part of a batch
 max_connections | 1024 | maximum number of open connections, and maximum number of requests in progress; if a client opens one more connection, the server closes an idle connection. If the server can close no connection, requests on the new connection get 503. See [reliability.md](../operate/reliability.md#connections)
 call_timeout_seconds | 30 | timeout of a call; for an upstream with `timeout_seconds`, that value applies instead
 limits.requests_per_caller | | maximum rate of the requests of each caller, such as `100/s`, `10/min burst 20` or `none`; the default is `1000/s burst 10000`, or half of `limits.requests` if that is lower. See [reliability.md](../operate/reliability.md#rate-limits)
 limits.requests | none | maximum rate of the requests of all callers together
-limits.tools | none | limits of single tools, separated by commas. Each limit starts with a method id, in which `*` matches any characters. An example is `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`; see [reliability.md](../operate/reliability.md#limits-of-single-tools)
+limits.tools | none | limits of single tools, separated by commas; each limit starts with a method id, in which `*` matches any characters. An example is `mail.send 10/min per caller, report.* 2 concurrent, report.* 30 seconds, *.upload 65536 argument bytes, report.* 1000000 result bytes`. See [reliability.md](../operate/reliability.md#limits-of-single-tools)
 shutdown_timeout_seconds | 10 | time for requests in progress to finish when the server is stopped
 token_grace_seconds | 60 | time for which known tokens stay valid while the registry cannot be read; known tokens are those in the memory of the server. 0 counts as 1
 max_kept_tokens | 100000 | maximum number of tokens that are kept in memory; if a token is not in memory, it is looked up in the registry
@@ -147,7 +147,7 @@ tables.users_types | users_types | table of roles
 registry_upstreams.targets | | hosts, addresses, networks and sockets that may be in the URLs of upstreams in the registry, such as `localhost`, `*.example.com:443`, `10.0.0.0/8` and `unix:/run/app.sock`, separated by commas; if the list is empty, upstreams in the registry are refused. See [upstreams.md](../guide/upstreams.md#in-the-registry)
 registry_upstreams.variables | | environment variables that upstreams in the registry may use: names, or prefixes such as `SHOP_*`, separated by commas
 registry_upstreams.directory | | directory of the files that upstreams in the registry may use, as secrets and as `ca_file`
-attach.database | | URL of the database of a Festi application, which is only read; see [festi.md](../guide/festi.md)
+attach.database | | URL of the database of a Festi application; Callgate only reads this database. See [festi.md](../guide/festi.md)
 attach.password_file | | file with the password of the attached database; instead, you can set `CALLGATE_ATTACH_PASSWORD`
 attach.overlay | | path of a manifest that completes or changes the methods of the attached database; see [festi.md](../guide/festi.md)
 attach.upstream | default | upstream that runs the methods of the attached database
@@ -159,7 +159,7 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | | how parameters are sent: `name` (as an object), `position` (as a list), `either` (as a list, or as an object if the list would have a gap that neither a default nor null can fill) or `position-null` (as a list in which such a gap is null); absent parameters at the end of a list are left out. This key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
+params | | how parameters are sent: `name` (as an object), or `position`, `either` or `position-null` (as a list); a list has a gap if a parameter is absent and a later one is given. If the absent parameter has no default and does not allow null, `position` refuses the call, `either` sends an object, and `position-null` sends null. Absent parameters at the end of a list are left out. This key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
 first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
 members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request
@@ -183,7 +183,7 @@ batch | false | send calls that arrive at the same time as one JSON-RPC batch; c
 trust_results | false | pass on results without checking them against the output schemas of their methods
 calls | single | where calls are sent: `single` (all calls to `url`) or `per_tool` (each call to the URL of its tool, as with Drupal's `jsonrpc_mcp`); `per_tool` cannot be used with WebSocket or `batch`
 tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url`, without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
-null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, a call with such a value is refused, unless the parameters are sent with the style `either` or `position-null`
+null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, a call with such a value is refused, unless the parameters are sent as `either` or `position-null` (see `params`)
 trust_errors | false | pass on the text of errors with the code -32603, and of responses that are not JSON-RPC; if `false`, the text is only logged
 ca_file | | file with PEM certificates of authorities to trust, in addition to those of the system"#,
 );

@@ -130,7 +130,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     dir.ok(&["user", "add", "ada"]);
     let set =
         |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
-    let note = "1 credentials of users for `shop` are sent to this server now";
+    let note = "1 credentials of users for `shop` are now sent to the server of the new URL";
     assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
     for name in ["shop", "filed"] {
         dir.run_with(&["credential", "set", "ada", name], "s3cret").stdout();

@@ -106,7 +106,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         let read = types::read_both(self.at, native, documented);
         let (ty, problem) = read.map_err(|error| error.to_string())?;
         if let Some(error) = problem {
-            let taken = if native.is_some() { "using the signature's" } else { "using `mixed`" };
+            let taken =
+                if native.is_some() { "using the type in the signature" } else { "using `mixed`" };
             self.note(&format!("the doc comment's {error}; {taken}"));
         }
         Ok(ty)

@@ -275,8 +275,9 @@ impl Report {
         let guesses = plan.added.iter().filter(|added| added.row.safety_or_guess().1).count();
         if guesses > 0 {
             self.note(format_args!(
-                "note: the safety of {} is a guess; `--review` lists and approves guesses, and \
-                 `callgate method set ID --read-only` or `--destructive` declares one",
+                "note: the safety of {} is a guess; `--review` lists guesses, `--review=approve` \
+                 approves them, and `callgate method set ID` with `--read-only` or \
+                 `--destructive` replaces one",
                 counted(guesses, "method")
             ));
         }

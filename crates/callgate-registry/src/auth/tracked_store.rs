@@ -123,8 +123,8 @@ impl TrackedStore {
         if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
             tracing::error!(
                 %error,
-                "failed to write to the registry: changes of sessions fail, uses of tokens and tool names are \
-                 stored later; {advice}"
+                "failed to write to the registry: changes of sessions fail; new tool names and the last use of \
+                 tokens are stored later; {advice}"
             );
         }
     }

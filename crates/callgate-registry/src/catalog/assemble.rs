@@ -66,8 +66,10 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
         match code.get(row.rpc_method.as_str()) {
             None => context.add_row(&mut builder, row),
             Some(_) if row.upstream_name() != LOCAL => {
-                let problem =
-                    format_args!("`{}`, but the method is defined in code", row.upstream_name());
+                let problem = format_args!(
+                    "expected `local`, because code defines the method; found `{}`",
+                    row.upstream_name()
+                );
                 let reason = DefinitionError::value("upstream", problem);
                 builder.quarantine(label(row), reason);
             }
@@ -168,7 +170,7 @@ impl<'a> Context<'a> {
             return Ok(None);
         }
         if row.upstream_name() == LOCAL {
-            let problem = "`local`, but this program has no such function";
+            let problem = "found `local`, but this program defines no method with this id";
             return Err(DefinitionError::value("upstream", problem));
         }
         let mut findings = Vec::new();

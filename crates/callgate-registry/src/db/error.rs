@@ -88,9 +88,7 @@ impl DatabaseError {
             DatabaseErrorKind::Unavailable => {
                 "check that the database is running and can be reached from this machine"
             }
-            DatabaseErrorKind::NoDatabase => {
-                "create the database first, or name another one; see docs/operate/databases.md"
-            }
+            DatabaseErrorKind::NoDatabase => "create the database first, or name another one",
             DatabaseErrorKind::Denied => "check the user, the password and the user's permissions",
             DatabaseErrorKind::Untrusted => {
                 "name the authority of the certificate in the URL, with `sslrootcert=FILE` (MySQL: `ssl-ca`, \

@@ -203,8 +203,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "`rpc_method` is not unique: a duplicate is quarantined with a reason, and an import does not lose it. \
-                `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
+        about: "`rpc_method` is not unique, so that an import keeps duplicates; a duplicate is \
+                quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
                 parameters; null means that of the upstream.",
         name: "{rpc_methods}",
         short: "rpc_methods",
@@ -377,7 +377,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Counters that every change increments, also by plain SQL; servers poll them. Sessions and \
+        about: "Counters that every change increments, even a change by plain SQL; servers poll them. Sessions and \
                 messages are numbered by their counters.",
         name: "callgate_revisions",
         short: "revisions",

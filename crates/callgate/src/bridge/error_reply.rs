@@ -1,4 +1,4 @@
-//! Error responses of the bridge: the problem and the remedy.
+//! Error responses of the bridge. Each describes the problem and the remedy.
 
 use serde_json::json;
 

@@ -214,7 +214,7 @@ impl Bridge {
         let is_tool_list = &*sent.request.method == "tools/list";
         if is_tool_list && self.http.credential().is_none() && has_no_tools(result) {
             tracing::warn!(
-                "{} lists no tools for callers without a token: set CALLGATE_TOKEN if it needs one",
+                "{} lists no tools for callers without a token: set CALLGATE_TOKEN if the server needs a token",
                 self.http.endpoint()
             );
         }

@@ -22,7 +22,7 @@ pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyErr
     String::from_utf8(bytes).map_err(|_| BodyError::NotText)
 }
 
-/// Reads the whole body: at most `limit` bytes. Passes the size of each chunk to `count`.
+/// Reads the whole body. Fails if it has more than `limit` bytes. Passes the size of each chunk to `count`.
 pub(crate) async fn bytes_counted<E: From<BodyError>>(
     mut body: Incoming,
     limit: usize,

@@ -1,7 +1,7 @@
 //! HTTP/1.1 without TLS, over connections that are kept open.
 //!
-//! The task of a call writes its request and reads the response itself. hyper's client has a task for each connection,
-//! and channels and header maps between that task and the call. With it, forwarding takes more than twice as many
+//! The task of a call writes its request and reads the response itself. hyper's client has a task for each connection.
+//! Channels and header maps connect that task with the call. With hyper, forwarding takes more than twice as many
 //! instructions.
 
 mod head;
@@ -101,7 +101,7 @@ impl Http1Client {
     }
 }
 
-/// Writes the head of a request up to the length of its body.
+/// Writes the request line and the headers, without the length of the body and the final empty line.
 pub(crate) fn request_head(method: &Method, uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
     let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     let host = uri.host().unwrap_or_default();
@@ -213,8 +213,8 @@ impl Exchange<'_> {
         .await
     }
 
-    /// Reads the body that follows `head`: at most `limit` bytes. Passes the size of each part to `count`. Keeps the
-    /// connection for another request if the whole response was read.
+    /// Reads the body that follows `head`. Fails if the body has more than `limit` bytes. Passes the size of each part
+    /// to `count`. Keeps the connection for another request if the whole response was read.
     pub(crate) async fn body<E: From<BodyError>>(
         mut self,
         head: &ResponseHead,

@@ -67,7 +67,7 @@ pub enum Check {
     #[error("over {0} tools")]
     ToolCount(usize),
     /// Maximum number of tokens of all tools.
-    #[error("over {0} tokens of a language model for the definitions of all tools")]
+    #[error("definitions of all tools that together need over {0} tokens of a language model")]
     ListTokens(usize),
 }
 
@@ -205,7 +205,8 @@ fn property_names(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let unportable: Vec<&str> =
         properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
-    let message_text = "must consist of at most 64 letters, digits, `_`, `.` and `-`; rename them";
+    let message_text =
+        "names must consist of at most 64 letters, digits, `_`, `.` and `-`; rename them";
     (!unportable.is_empty())
         .then(|| format!("parameters named {}: {message_text}", named(&unportable)))
 }

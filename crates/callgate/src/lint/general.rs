@@ -178,7 +178,7 @@ fn nested_names(schema: &Value) -> Option<String> {
         is_root = false;
     });
     let unportable: Vec<&str> = unportable.into_iter().collect();
-    let message_text = "must consist of at most 64 letters, digits, `_`, `.` and `-`, or some clients may reject the tool";
+    let message_text = "names must consist of at most 64 letters, digits, `_`, `.` and `-`, or some clients may reject the tool";
     (!unportable.is_empty())
         .then(|| format!("properties named {}: {message_text}", named(&unportable)))
 }

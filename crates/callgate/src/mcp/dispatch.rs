@@ -67,8 +67,8 @@ impl Mcp {
             return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
         let response = context.dispatch().await?;
-        // Checked here so that an unknown method is reported before an invalid log level. Nothing has run yet: a request
-        // with a log level is not answered at once.
+        // Checked here so that an unknown method is reported before an invalid log level. No tool has run yet, because
+        // a call with a log level starts only when its `RunningCall` is polled.
         log_level?;
         Ok(response)
     }

@@ -11,7 +11,7 @@
 //! let mcp = Arc::new(Mcp::new(gateway, Sessions::new([SessionKey::generate()?])));
 //! let router = http::router(mcp, Arc::new(Anonymous), HttpOptions::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! // With the address of each client: limits are shared among anonymous clients by address.
+//! // Passes on the address of each client, because limits apply to anonymous clients by address.
 //! let router = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
 //! axum::serve(listener, router).await?;
 //! # Ok(())
@@ -263,7 +263,7 @@ async fn call_endpoint(
         Ok(Bytes::new())
     };
     let uri = &parts.uri;
-    // The futures of other endpoints are boxed: hyper moves the future of each request several times.
+    // The futures of endpoints other than MCP are boxed, because hyper moves the future of each request several times.
     let response = match endpoint {
         Endpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
         Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
@@ -311,7 +311,8 @@ async fn counted_caller(
         Ok(Caller::anonymous())
     };
     match authenticated.map(at_address) {
-        // The MCP layer counts its messages itself, because the reply to a refused call is a result.
+        // The MCP layer counts its messages itself, because it replies to a refused tool call with a result instead of
+        // an error.
         Ok(caller) if endpoint == Endpoint::Mcp => Ok(caller),
         Ok(caller) => {
             state.gateway.count_request(&caller)?;

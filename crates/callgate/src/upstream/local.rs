@@ -126,7 +126,7 @@ impl From<Error> for CallError {
     }
 }
 
-/// The response object of a display method. Its contents are the result.
+/// A response that a function fills instead of returning a result. Its contents are the result.
 ///
 /// ```
 /// use callgate::{Response, method};
@@ -479,7 +479,7 @@ mod tests {
                 if is_cancelled {
                     drop(running);
                     drop(unblock);
-                    // The only thread runs tasks in their order.
+                    // The only blocking thread runs its tasks in order, so the call would have run before this task.
                     tokio::task::spawn_blocking(|| ()).await.unwrap();
                 } else {
                     drop(unblock);

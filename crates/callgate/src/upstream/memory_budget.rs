@@ -63,7 +63,8 @@ impl BudgetReservation {
         Self { max_result, ..self }
     }
 
-    /// Extends the reservation to the bytes of the result. The reply around it may be larger than the maximum.
+    /// Extends the reservation to the size of the result, and removes the maximum afterwards: the reply that contains
+    /// the result may be larger.
     pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         match self.max_result.take() {
             Some(max) if bytes > max => Err(BudgetExceeded::Tool(max)),

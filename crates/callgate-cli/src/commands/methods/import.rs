@@ -119,11 +119,11 @@ fn print_guesses(guesses: &[Guess], review: Review) {
     let rows: Vec<Vec<String>> = guesses.iter().map(row).collect();
     printer::table(&["METHOD", "GUESS", "DESCRIPTION"], &rows);
     let action = match review {
-        Review::List => "`--review=approve` declares these guesses",
-        Review::Approve => "these guesses are declared now",
+        Review::List => "`--review=approve` approves these guesses",
+        Review::Approve => "these guesses are now approved",
     };
     printer::message(format_args!(
-        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` corrects a guess, or declares an \
+        "note: {action}; `callgate method set ID` with `--read-only` or `--destructive` corrects a guess, or sets an \
          unknown safety"
     ));
 }
@@ -214,7 +214,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
         #[cfg(not(feature = "php"))]
         Import::Php { directory, name, vendor, skip, .. } => {
             let _ = (directory, name, vendor, skip);
-            Err(crate::error_hints::not_built("a reader of PHP", "php"))
+            Err(crate::error_hints::not_built("support for PHP", "php"))
         }
         Import::Festi { database_url, password_file, table_prefix, users, .. } => {
             let mut url: DatabaseUrl = database_url.parse()?;

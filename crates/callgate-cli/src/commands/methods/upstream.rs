@@ -85,7 +85,7 @@ async fn set(
         let count = credentials.iter().filter(|row| row.upstream == name).count();
         if count > 0 {
             printer::message(format_args!(
-                "note: {count} credentials of users for `{name}` are sent to this server now; \
+                "note: {count} credentials of users for `{name}` are now sent to the server of the new URL; \
                  `callgate credential list` shows them"
             ));
         }

@@ -35,7 +35,7 @@ fn the_measurements_of_the_page_on_faults() {
     let _lock = lock_scenarios();
     let cores = std::thread::available_parallelism().unwrap();
     let mut text = format!(
-        "\nOne run of the release build, on {cores} cores that it shares with the clients, the \
+        "\nOne run of the packaged program, on {cores} cores that it shares with the clients, the \
          service and the database.\n"
     );
     let mut late = faults(&mut text);
@@ -98,8 +98,8 @@ fn faults(text: &mut String) -> Vec<String> {
     }
     let _ = writeln!(
         text,
-        "\nThe last use at other servers is counted from the return of the command, the last use at \
-         the server that is cut off from the cut."
+        "\nThe last two columns are times: at other servers since the command returned, and at the \
+         server that is cut off since its connection was cut."
     );
     service(text, &all);
     let late = all.iter().flat_map(|ScenarioResult { name, timings, .. }| {
@@ -153,9 +153,10 @@ fn starts(text: &mut String) -> Vec<String> {
     let mut late = Vec::new();
     let _ = writeln!(
         text,
-        "\n## Results: start-up\n\nTime from the start of the process until `/readyz` is 200, with \
-         {} methods. The first start also assigns tool names, which are stored in the background. \
-         Then the best and the median of {STARTS} starts, and the time to read the rows.\n\n\
+        "\n## Results: start-up\n\nThe table has the time from the start of the process until \
+         `/readyz` is 200, with {} methods. The first start also assigns tool names, which are \
+         stored in the background. The other columns are the best and the median of {STARTS} \
+         later starts, each followed by the part of it for reading the rows.\n\n\
          | database | first | best | reading rows | median | reading rows |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |",
         with_commas(METHODS)

@@ -228,7 +228,7 @@ fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
     assert_eq!(methods["probe.echo"]["title"], "Echo");
     let said = import(&site, &dir, "Bearer ada", &["--from", "discovery"]).stdout();
     assert!(
-        said.contains("kept     probe.echo: all columns, since Drupal site describes more"),
+        said.contains("kept     probe.echo: all columns, since Drupal site describes the method in more detail"),
         "{said}"
     );
     assert_eq!(dir.exported()["probe.echo"], methods["probe.echo"]);

@@ -61,7 +61,7 @@ fn parameter_style_of_a_source_stays_for_later_imports() {
     dir.import(&one, &["--params-by", "position-null"]);
     let both = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
     let talk = dir.try_import(&both, &[]).stderr();
-    assert!(talk.contains("`--params-by position-null` of an earlier import"), "{talk}");
+    assert!(talk.contains("an earlier import set `--params-by position-null`"), "{talk}");
     assert_eq!(styles(&dir), [json!("position-null"), json!("position-null")]);
     assert!(dir.import(&both, &[]).contains("nothing changed"));
     dir.import(&both, &["--params-by", "described"]);

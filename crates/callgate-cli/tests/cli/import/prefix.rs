@@ -156,7 +156,7 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     kept     ping: all columns, since OpenRPC document `Cats` has the method too
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
-    assert!(ran.stderr().contains("`--prefix` imports both methods; "), "{}", ran.stderr());
+    assert!(ran.stderr().contains("to import both methods, use `--prefix`; "), "{}", ran.stderr());
     let again = dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
     assert!(again.contains("2 unchanged"), "{again}");
     assert_eq!(text("ping"), "Cats");

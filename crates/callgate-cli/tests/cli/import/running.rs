@@ -24,7 +24,7 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
     note: every caller, even without a token, can call 1 method, since no section is required; `--section` adds one
-    note: the safety of 1 method is a guess; `--review` lists and approves guesses, and `callgate method set ID --read-only` or `--destructive` declares one
+    note: the safety of 1 method is a guess; `--review` lists guesses, `--review=approve` approves them, and `callgate method set ID` with `--read-only` or `--destructive` replaces one
     "#);
     // A row of the registry is suggested where it would work.
     dir.allow_targets("127.0.0.1");

@@ -48,7 +48,7 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
     let listed = dir.try_import(&all, &["--review"]);
     insta::assert_snapshot!(listed.stdout());
     assert!(
-        listed.stderr().contains("`--review=approve` declares these guesses"),
+        listed.stderr().contains("`--review=approve` approves these guesses"),
         "{}",
         listed.stderr()
     );

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::bridge::receive::message::MessageId;
 use crate::wire::lines::LineEnds;
 
-/// Returns the id if the kept ends of the line contain it, and the line is a request.
+/// Returns the id if the line is a request and its stored beginning or end contains the id.
 pub(crate) fn truncated_id(ends: &LineEnds) -> Option<MessageId> {
     let mut head = Head::default();
     // The truncated JSON is an error, but the members before the end have been parsed.
@@ -46,7 +46,7 @@ impl<'de> Visitor<'de> for &mut Head {
     }
 }
 
-/// Returns the value of the last member if that is the id of the message.
+/// Returns the value of the last member if this member is the id of the message.
 fn last_id(tail: &[u8]) -> Option<MessageId> {
     let tail = String::from_utf8_lossy(tail);
     let (_, value) = tail.trim_end().strip_suffix('}')?.rsplit_once("\"id\":")?;

@@ -80,7 +80,7 @@ impl Bridge {
             let why =
                 error.map_or("a proxy responds instead of the server", |error| &error.message);
             self.set_reachable(Err(why.to_owned()));
-            // If a port is forwarded to a server that is not running, connections are accepted and closed too.
+            // A port forwarder also accepts connections and closes them while the server is not running.
             tokio::time::sleep(if breaks > 0 { BREAK_DELAY } else { delay }).await;
             delay = (delay * 2).min(MAX_DELAY);
         }

@@ -38,7 +38,8 @@ pub(super) enum Framing {
 }
 
 impl ResponseHead {
-    /// Parses the head at the beginning of `bytes`, and returns its size as well. Returns `None` if it is not complete.
+    /// Parses the head at the beginning of `bytes`. Returns its size and the parsed head, or `None` if the head is not
+    /// complete.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, SendError> {
         let of = |size: usize, response: &Response<'_, '_>| {
             let head = Self::of(response, bytes.get(..size)?)?;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::Connection;
 use crate::http_client::IDLE_TIMEOUT;
 
-/// Maximum time by which a connection of this runtime may have been used earlier than the last used connection. The
+/// A connection of this runtime is preferred if it was used at most this long before the last used connection. The
 /// longer a connection is idle, the more likely it is that the service closes it.
 const MAX_OLDER: Duration = Duration::from_millis(500);
 
@@ -52,8 +52,8 @@ impl IdleConnections {
     }
 
     /// Returns a connection that is open, as far as is known. A connection of another runtime is moved to this one,
-    /// because otherwise the thread of the other runtime would have to wake this thread. This takes 4,000 instructions,
-    /// and a call waits if the other thread is busy.
+    /// because otherwise the thread of the other runtime would have to wake this thread. Waking takes 4,000
+    /// instructions, and the call would wait while the other thread is busy.
     pub(super) fn take(&self) -> Option<Connection> {
         let (now, runtime) = (Instant::now(), Handle::current().id());
         loop {
@@ -82,7 +82,7 @@ impl IdleConnections {
         }
     }
 
-    /// Closes connections whose time is over. Returns the time at which the next one ends.
+    /// Closes connections whose time is over. Returns the time at which the next one must be closed.
     fn close_expired(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();

@@ -87,7 +87,7 @@ async fn the_end_of_a_body_is_found() {
         ("1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok", true),
         ("1.1 101 Switching\r\n\r\n", "101 ", false),
         ("1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nok", "200 ok", false),
-        // More than the response: the next one could be mistaken.
+        // The bytes after the response could be mistaken for the next response.
         ("1.1 200 OK\r\nContent-Length: 2\r\n\r\nok!", "200 ok", false),
         ("1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", "NotHttp", false),
         ("1.1 200 OK\r\nContent-Length: +2\r\n\r\nok", "NotHttp", false),
@@ -184,7 +184,7 @@ async fn connections_are_reused_until_they_are_closed() {
     let (stream, ()) = tokio::join!(serving, calls);
     assert_eq!(server.idle(), 1);
     drop(stream);
-    // The end arrives.
+    // Lets the client notice that the connection is closed.
     tokio::task::yield_now().await;
     let (outcome, is_kept) =
         server.answer(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]).await;
@@ -203,7 +203,7 @@ async fn idle_connections_are_closed_in_time() {
     let (_, mut stream) = tokio::join!(server.call(), serving);
     assert_eq!(server.idle(), 1);
     tokio::time::pause();
-    // Waits for the end of the connection, and time passes.
+    // Waits until the connection is closed. Meanwhile, the paused clock advances.
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
     assert_eq!(server.idle(), 0);
 }

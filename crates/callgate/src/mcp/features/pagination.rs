@@ -26,7 +26,8 @@ pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpE
     decode_after(&cursor).map_err(|error| McpError::invalid_params(format!("`cursor`: {error}")))
 }
 
-/// Answers a list request with a page of `own` and, if `all` is set, of the items that the future returns.
+/// Answers a list request with one page. The list consists of `own` and, if `all` is set, the items that its future
+/// returns.
 pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),

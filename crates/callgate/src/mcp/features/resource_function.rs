@@ -158,7 +158,8 @@ pub(crate) struct LocalResources {
 }
 
 impl LocalResources {
-    /// Finds the function for a URI and the values of its variables. A fixed URI takes precedence over a template.
+    /// Finds the function for a URI. Also returns the values of the variables in the URI. A fixed URI takes precedence
+    /// over a template.
     fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
         let of = |is_template: bool| {
             let mut functions =

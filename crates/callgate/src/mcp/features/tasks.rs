@@ -167,7 +167,7 @@ pub(crate) struct Tasks {
 
 #[derive(Debug)]
 struct RunningTask {
-    /// The task's share of the number of running tasks.
+    /// The task's share of the limit on running tasks.
     share: Share,
     /// The state of the task. Locked while it is changed and saved.
     state: tokio::sync::Mutex<TaskState>,

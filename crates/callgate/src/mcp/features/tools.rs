@@ -173,7 +173,7 @@ impl<'a> ToolCall<'a> {
         }
     }
 
-    /// Writes a result whose content blocks the method itself returned.
+    /// Writes a result from content blocks that the method itself returned.
     async fn content_result(&self, content: ToolContent) -> EncodedMessage {
         let ToolContent { content, structured_content, is_error } = content;
         let revision = self.negotiated.revision;

@@ -6,7 +6,7 @@
 //! | message | result |
 //! | --- | --- |
 //! | GET, DELETE with a modern version header | 405 |
-//! | GET without a session, a version and a last event id | 405 |
+//! | GET with neither a session nor a version nor a last event id | 405 |
 //! | GET, DELETE | opens the stream of a legacy session, or ends the session |
 //! | not JSON, not JSON-RPC, `id: null` | 400 with -32700 or -32600 |
 //! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or with a modern message or `initialize` |
@@ -207,8 +207,8 @@ fn check_modern<'a>(
 /// Returns the error that a server without modern revisions sends for a modern request.
 fn legacy_only(version: &str, newest: Revision) -> McpError {
     let message = format!(
-        "Unsupported protocol version {version}; the newest version that this server offers is {newest}, \
-         which begins with `initialize`"
+        "Unsupported protocol version {version}; the newest version that this server offers is {newest}; \
+         a client of that version first sends `initialize`"
     );
     McpError::bad_request(INVALID_REQUEST, message)
 }

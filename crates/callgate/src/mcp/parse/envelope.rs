@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Reads at most [`MAX_MEMBERS`] and one more member, and skips the rest. Must be used with `deserialize_any`, because
+/// Reads at most one member more than [`MAX_MEMBERS`], and skips the rest. Must be used with `deserialize_any`, because
 /// `deserialize_map` would copy a string of any length into its error.
 struct MembersVisitor<'m, 'a> {
     /// If set, `_meta` is stored here instead of among the members.

@@ -66,7 +66,8 @@ impl McpMethod {
         }
     }
 
-    /// Returns `true` if a modern request is not available with `rawRequest`: it changes a task or opens a stream.
+    /// Returns `true` if a modern request is not available with `rawRequest`, because it changes a task or opens a
+    /// stream.
     pub(crate) fn needs_post(self) -> bool {
         matches!(self, Self::TasksUpdate | Self::TasksCancel | Self::Listen)
     }

@@ -72,7 +72,8 @@ pub struct SessionKey(Hmac<Sha256>);
 impl SessionKey {
     /// Creates a key from 32 bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros. Padding it here gives the same key, and a key of this length cannot fail.
+        // HMAC pads a short key with zeros. Padding it here gives the same key, and creating an HMAC with a key of this
+        // length cannot fail.
         let mut block = [0; 64];
         for (to, from) in block.iter_mut().zip(secret) {
             *to = *from;
@@ -87,7 +88,7 @@ impl SessionKey {
         Ok(Self::new(&secret))
     }
 
-    /// Signs content, and returns both as text.
+    /// Signs content. Returns the content and its signature as text.
     pub(super) fn seal(&self, content: &[u8]) -> String {
         let signature = self.0.clone().chain_update(content).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode([content, &signature].concat())

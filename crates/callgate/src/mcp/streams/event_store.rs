@@ -30,8 +30,8 @@ pub trait EventStore: Send + Sync + fmt::Debug {
 
     /// Returns the events after the first `count` of a stream.
     ///
-    /// If there is no such event yet, waits for the next one. This includes an unknown stream with `count` 0. Returns
-    /// an empty list if there will be no more events.
+    /// If there is no such event yet, waits for the next one. Also waits if the stream is unknown and `count` is 0.
+    /// Returns an empty list if there will be no more events.
     fn events_after<'a>(
         &'a self,
         stream: &'a str,
@@ -135,7 +135,7 @@ impl fmt::Debug for EventReader {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// The client is sent an id to resume from before the first event.
+    /// Before the first event, an id is sent from which the client can resume.
     Opening,
     Open,
     Ended,

@@ -321,7 +321,8 @@ impl NotificationStream {
         }
     }
 
-    /// Ends the stream. In the modern era, the `subscriptions/listen` request is cancelled and gets its result.
+    /// Ends the stream. In the modern era, sends `notifications/cancelled` and the result of the `subscriptions/listen`
+    /// request.
     fn end(&mut self) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

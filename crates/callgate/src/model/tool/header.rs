@@ -49,7 +49,7 @@ fn collect<'a>(
         let mut out_of_reach = false;
         for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
         if out_of_reach {
-            let problem = "is not supported here; only nested properties can have it";
+            let problem = "is not supported here; only a parameter, or a property of an object parameter, can have it";
             return Err(DefinitionError::Header(problem.to_owned()));
         }
     }

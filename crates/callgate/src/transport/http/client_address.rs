@@ -99,7 +99,7 @@ fn for_parameter(element: &str) -> Option<&str> {
     let mut quotes = Quotes::default();
     element.chars().for_each(|character| _ = quotes.is_quoted(character));
     if quotes.is_open {
-        // The client did not end a quoted string, so that the element also contains text that the proxy added.
+        // The client did not end a quoted string, so the element also contains text that the proxy added.
         return None;
     }
     split_unquoted(element, ';').find_map(|pair| {

@@ -19,7 +19,7 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// Minimum time between two warnings that `max_connections` is reached.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time for which a response may be sent before a connection of another address may replace the connection.
+/// Time after which a connection that is still sending a response may be replaced by a connection of another address.
 const SENDING_GRACE: Duration = Duration::from_secs(10);
 
 /// Value of [`Activity::waiting_since`] while a request is in progress.
@@ -27,12 +27,13 @@ const BUSY: u64 = u64::MAX;
 
 /// A limited number of connections.
 ///
-/// If all connections are in use, a new connection replaces an idle one, that is, one that waits for the first or next
-/// request of its client. It may replace connections of addresses that have more connections than its own address, and
-/// connections of its own address that have been idle for [`MIN_WAIT`]. Of these, the server closes one of the address
-/// with the most connections: the one that has been idle longest. Connections with a request in progress, or with a
-/// response that is being sent, are not closed. There is one exception: if no idle connection can be closed, the server
-/// closes one of another address whose client has not read its response within [`SENDING_GRACE`].
+/// If the limit is reached, a new connection replaces an idle one. A connection is idle while it waits for the first or
+/// next request of its client. The new connection may replace connections of addresses that have more connections than
+/// its own address, and connections of its own address that have been idle for [`MIN_WAIT`]. Of these, the server takes
+/// the connections of the address that has the most, and closes the one that has been idle longest. Connections with a
+/// request in progress, or with a response that is being sent, are not closed. There is one exception: if no idle
+/// connection can be closed, the server closes one of another address whose client has not read its response within
+/// [`SENDING_GRACE`].
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -61,9 +62,9 @@ struct Entry {
     activity: Arc<Activity>,
     /// The task that serves the connection, once the task is spawned.
     task: Option<AbortHandle>,
-    /// Since when the connection waited at the last call of [`Connections::close_waiting`].
+    /// The [`Activity::waiting_since`] that the last call of [`Connections::close_waiting`] found.
     seen_waiting: Option<Duration>,
-    /// Number of further calls that found the same.
+    /// Number of consecutive further calls that found the same value.
     times_seen: u32,
 }
 
@@ -114,7 +115,8 @@ impl Connections {
         let entry = Entry { activity: Arc::clone(&activity), task, seen_waiting, times_seen };
         let id = self.lock().insert(peer, entry);
         let connections = Arc::clone(self);
-        // Runs without the lock, because a runtime that shuts down drops the connection at once.
+        // Runs without the lock: a runtime that shuts down drops the connection at once, and dropping it takes the
+        // lock.
         let task = spawn(Connection { connections, peer, id, activity });
         let mut open = self.lock();
         let entry = open.peers.get_mut(&peer).and_then(|connections| connections.get_mut(&id));
@@ -123,7 +125,7 @@ impl Connections {
         }
     }
 
-    /// Closes a connection if all are in use. Returns `false` if no connection can be closed for this peer.
+    /// Closes a connection if the limit is reached. Returns `false` if no connection can be closed for this peer.
     pub(super) fn make_room(&self, peer: Peer) -> bool {
         let mut open = self.lock();
         if open.count < self.limit {
@@ -361,7 +363,7 @@ mod tests {
         Peer::Client(Principal::address([192, 0, 2, last].into()))
     }
 
-    /// Adds a connection that has waited since `waiting_since` milliseconds, or is busy.
+    /// Adds a connection that has waited since `waiting_since`, or is busy if this is [`BUSY`].
     fn add(connections: &Arc<Connections>, peer: Peer, waiting_since: u64) -> u64 {
         let mut id = 0;
         connections.add(peer, |connection| {

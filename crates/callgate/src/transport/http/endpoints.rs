@@ -18,7 +18,8 @@ use super::error::HttpError;
 pub enum EndpointSet {
     /// All endpoints.
     All,
-    /// All endpoints except `/metrics`, and `/readyz` without details. [`Self::Operations`] has both.
+    /// All endpoints except `/metrics`. `/readyz` shows no details. [`Self::Operations`] has the metrics and the
+    /// details.
     Public,
     /// `/healthz`, `/readyz` and `/metrics`, without credentials.
     Operations,

@@ -136,7 +136,7 @@ impl HttpError {
                 self.add_headers(&mut response, None);
                 response
             }
-            // The request was not read, so that its id is unknown.
+            // The request was not read, so its id is unknown.
             Self::Unavailable(why) if endpoint.is_json_rpc() => {
                 let mut response = rpc_response(status, None, &RpcError::new(INTERNAL_ERROR, *why));
                 add_retry_after(&mut response, None);

@@ -97,8 +97,8 @@ fn name_of(host: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns `true` for configured names, local names and IP addresses. IP addresses are safe, because DNS rebinding needs
-/// a name. Most requests have one of the first three, which take less time than parsing an address.
+/// Returns `true` for configured names, local names and IP addresses. IP addresses are safe, because DNS rebinding
+/// needs a name. The first three comparisons suffice for most requests and take less time than parsing an address.
 fn is_allowed_host(name: &[u8], options: &HttpOptions) -> bool {
     name == b"127.0.0.1"
         || name.eq_ignore_ascii_case(b"localhost")

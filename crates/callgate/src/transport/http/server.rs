@@ -55,8 +55,8 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// Maximum time to finish requests at shutdown.
     pub shutdown_timeout: Duration,
-    /// Runtimes that serve connections, each the next connection in turn. If empty, the runtime that runs [`serve`]
-    /// serves them.
+    /// Runtimes that serve connections. Connections are assigned to them in turn. If the list is empty, the runtime
+    /// that runs [`serve`] serves all connections.
     ///
     /// With a single-threaded runtime for each core, a request is served by one thread from beginning to end. On two
     /// cores, such a server handles at least a tenth more requests per second than one with a multi-threaded runtime. A

@@ -301,7 +301,7 @@ async fn a_client_that_does_not_read_holds_up_no_end() {
     let mut client = Client::new(go);
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    // Larger than the pipe, and the client does not read it.
+    // The reply is larger than the pipe, and the client does not read it.
     client.send(request(1, "tools/list", json!({}))).await;
     client.input.take().unwrap().shutdown().await.unwrap();
     let ended = tokio::time::timeout(go.end_timeout * 3, client.server).await;
@@ -323,7 +323,7 @@ async fn a_client_that_reads_nothing_at_all_is_let_go() {
     let mut client = Client::new(StdioOptions::default());
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    // So many messages that the end of the input is never read.
+    // Sends so many messages that the server never reads the end of the input.
     for id in 0..200 {
         client.send(request(id, "tools/list", json!({}))).await;
     }
@@ -371,7 +371,7 @@ async fn messages_beyond_the_rate_are_refused() {
     let mut settings = Settings::default();
     settings.set("limit_requests_per_caller", "3/h").unwrap();
     client.gateway.set_settings(Arc::new(settings));
-    // Two messages.
+    // Sends two messages, which count against the limit.
     client.initialize().await;
     let call = || request(1, "tools/call", json!({"name": "quick"}));
     assert!(client.ask(call()).await["result"]["isError"].is_null());

@@ -58,11 +58,11 @@ impl<'a> ForwardedCall<'a> {
         let replied = until(pin!(sleep_until(start + limit)), pin!(self.run_admitted(start))).await;
         replied.unwrap_or_else(|| match &mut self.attempt {
             Some(attempt) => {
-                // The time limit of a connection is shorter, so there was one.
+                // The time limit for connecting is shorter, so there was a connection.
                 attempt.reached();
                 Err(Failure::TimedOut(limit))
             }
-            // The wait for a share is shorter, so there was no credential.
+            // The wait for a share ends earlier, so the call was still waiting for a credential.
             None if forward.tokens.is_some() || forward.sessions.is_some() => {
                 Err(Failure::NoTokenInTime(limit))
             }
@@ -97,7 +97,8 @@ impl<'a> ForwardedCall<'a> {
             self.auth.is_omitted = true;
             return Ok(());
         }
-        // Boxed, since they are larger than the rest of a call, and most upstreams need none of them.
+        // These futures are boxed, because they are larger than the rest of a call, and most upstreams need none of
+        // them.
         if let Some(credentials) = &options.credential {
             self.auth = Box::pin(credentials.of(self.call, tokens.as_ref())).await?;
         } else if tokens.is_some() {
@@ -190,7 +191,7 @@ impl<'a> ForwardedCall<'a> {
         request::headers(self.forward.options(), self.call.caller, &self.auth)
     }
 
-    /// Returns the HTTP request. The response may have `limit` bytes.
+    /// Returns the HTTP request. The response may have at most `limit` bytes.
     fn http_request<'b>(&'b self, body: &'b Bytes, limit: usize) -> Post<'b> {
         let (uri, headers) = (self.uri.as_ref(), self.headers());
         Post { uri, headers, body, limit, reservation: self.call.reservation }
@@ -211,7 +212,7 @@ impl<'a> ForwardedCall<'a> {
         }
     }
 
-    /// Sends the request once, without a limit on time or concurrency. The response may have `limit` bytes.
+    /// Sends the request once, without a limit on time or concurrency. The response may have at most `limit` bytes.
     pub(super) async fn send_once(&self, limit: usize) -> Result<ServiceResponse, Failure> {
         self.forward.service.post(self.http_request(&self.body(), limit)).await
     }

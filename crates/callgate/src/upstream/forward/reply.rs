@@ -74,7 +74,7 @@ impl ServiceResponse {
         let response = |body| Self { status, headers, body };
         match String::from_utf8(body) {
             Ok(body) => Ok(response(body)),
-            // The pages of errors may have another encoding.
+            // Error pages may have another encoding.
             Err(error) => {
                 let body = String::from_utf8_lossy(error.as_bytes()).into_owned();
                 Err(response(body).not_utf8())

@@ -78,7 +78,7 @@ pub(crate) fn body(
         RequestId::String(id) => id.len() + 2,
         RequestId::Number(id) => id.checked_ilog10().map_or(1, |digits| digits as usize + 1),
     };
-    // Exact for most requests: `Bytes` needs another allocation for a vector with free capacity.
+    // The length is exact for most requests, because `Bytes` needs another allocation for a vector with free capacity.
     let length = length + params.len() + call.remote_name.len() + 2 + id_length;
     let mut body = Vec::with_capacity(START.len() + PARAMS.len() + ID.len() + length + 1);
     body.extend_from_slice(START);

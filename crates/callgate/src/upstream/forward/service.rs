@@ -52,8 +52,8 @@ pub(crate) struct Service {
 
 #[derive(Debug)]
 enum Transport {
-    /// HTTP/1.1 without TLS, and the head of a request that has only the configured headers, up to the length of its
-    /// body.
+    /// HTTP/1.1 without TLS. The bytes are the result of `post_head` for a request that has only the configured
+    /// headers.
     Http1(Http1Client, Box<[u8]>),
     /// TLS, HTTP/2 or WebSocket.
     Hyper(Box<Pool>),
@@ -92,7 +92,7 @@ impl Service {
             }
             Transport::Hyper(pool) => {
                 let (uri, headers) = (uri.clone(), post_headers(self.or_configured(headers)));
-                // Boxed, since it is larger than the rest of a call.
+                // This future is boxed, because it is larger than the rest of a call.
                 Box::pin(async {
                     let response = send(pool, Method::POST, uri, headers, body.clone()).await;
                     read_incoming(response?, limit, count).await
@@ -144,7 +144,7 @@ fn post_headers(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Returns the head of a request up to the length of its body.
+/// Returns the head of a request without its end, which `length_line` returns.
 fn post_head(uri: &Uri, headers: HeaderMap) -> Vec<u8> {
     let mut head = request_head(&Method::POST, uri, &post_headers(headers));
     head.extend_from_slice(b"content-length: ");

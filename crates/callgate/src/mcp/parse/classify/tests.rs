@@ -1,4 +1,4 @@
-//! Each row of the tables of `classify`, over HTTP, and over stdio if it differs.
+//! Tests each row of the tables of `classify` over HTTP, and also over stdio if the result differs.
 #![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
 
 use proptest::prelude::*;

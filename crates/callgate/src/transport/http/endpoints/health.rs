@@ -20,10 +20,12 @@ pub(crate) fn healthz() -> Response {
 /// `GET /readyz`: 503 until the first catalog is loaded, then 200.
 ///
 /// The status stays 200 while the registry or an upstream cannot be reached, because the server can still answer
-/// requests. With 503, the load balancer would remove every replica when their shared database is down. The status is 503 again if credentials can no longer be verified
-/// and every caller needs one, because another replica may still be able to serve the callers.
+/// requests. With 503, the load balancer would remove every replica when their shared database is down. The status is
+/// 503 again if every caller needs a credential and credentials can no longer be verified, because another replica may
+/// still be able to serve the callers.
 ///
-/// Details are shown only to users, and on the address for operations.
+/// Details are shown to callers with a valid credential if the service has all endpoints. Otherwise they are shown only
+/// at the address for operations.
 pub(crate) async fn readyz(state: &SharedState, parts: &Parts, client: Option<IpAddr>) -> Response {
     let has_details = match state.options.endpoints {
         EndpointSet::All => has_user(state, parts, client).await,

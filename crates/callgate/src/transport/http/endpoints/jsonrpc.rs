@@ -163,7 +163,7 @@ impl Dispatcher<'_> {
     /// against the memory budget until it is sent.
     async fn document(self) -> Result<Bytes, RpcError> {
         let gateway = Arc::clone(&self.state.gateway);
-        // Prepares the caller before it takes a share, so that a slow service does not block the documents of other
+        // Prepares the caller before taking a share, so that a slow service does not block the documents of other
         // callers.
         let caller = gateway.prepare(self.caller.clone()).await;
         let Ok(share) = self.state.documents.take(caller.principal()).await else {

@@ -36,7 +36,8 @@ pub(crate) async fn handle(
     parts: &Parts,
     body: Result<Bytes, HttpError>,
 ) -> Result<Response, HttpError> {
-    // `Mcp::handle` counts all other messages, because the reply to a refused call is a result.
+    // Counts only messages that cannot be read. `Mcp::handle` counts all others, because it replies to a refused tool
+    // call with a result instead of an error.
     let counted = |error: HttpError| match state.gateway.count_request(caller) {
         Ok(()) => error,
         Err(limited) => limited.into(),

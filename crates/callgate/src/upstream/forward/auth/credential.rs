@@ -100,7 +100,7 @@ pub(crate) struct Authentication {
     /// The access token in `parts`.
     pub(crate) token: Option<RenewableToken>,
     pub(crate) session: Option<Arc<CredentialParts>>,
-    /// Whether the method is called without the credentials of the upstream.
+    /// Whether the method is called without any credentials.
     pub(crate) is_omitted: bool,
 }
 
@@ -167,7 +167,7 @@ impl UserCredentials {
                 let token = tokens.of_user(call.caller, &secret, grant, &self.source).await?;
                 self.with_token(call, token)
             }
-            // The upstream's own token is not sent, because the caller would act as another user.
+            // The upstream's own token is not sent, because with it the caller would act as another user.
             (Some(_), ..) => Ok(Authentication::default()),
             (None, _, secret) => {
                 let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;

@@ -17,7 +17,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay between renewals of a credential that the service refuses.
 const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum time between two refusals for which the second counts as a consecutive failure.
+/// A refusal counts as consecutive within this time after the end of the previous delay.
 const REFUSAL_WINDOW: Duration = Duration::from_mins(2);
 
 /// A request in flight. The value is `Some` once the request has ended.
@@ -40,7 +40,7 @@ impl<T, E> Default for CredentialCache<T, E> {
 }
 
 impl<T, E: Clone> CredentialCache<T, E> {
-    /// Starts again with `value`. Keeps the delay after refusals.
+    /// Sets the value and forgets requests and failures. Keeps the delay after refusals.
     pub(crate) fn reset(&mut self, value: Option<Arc<T>>) {
         *self = Self { value, refusal: self.refusal, ..Self::default() };
     }

@@ -1,4 +1,4 @@
-//! Responses that are not JSON-RPC replies: the problem and the remedy.
+//! Responses that are not JSON-RPC replies. Each is described by its problem and the remedy.
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
@@ -108,7 +108,7 @@ impl UnexpectedResponse {
             Problem::Upgrade(_) => (
                 CallOutcome::Status,
                 "expects another protocol (HTTP {}).",
-                "Nothing was run; an administrator has to change the URL of the service.",
+                "Nothing was run; an administrator has to change the configuration of the service.",
             ),
             Problem::Session(_) => (
                 CallOutcome::Status,

@@ -203,7 +203,7 @@ impl PendingReplies {
         let mut calls = self.calls();
         let waiter = match ReplyTarget::of(&message) {
             ReplyTarget::Request(id) => calls.remove(&id.into_owned()),
-            // The service could not parse a request. Which one is certain only if a single call waits.
+            // The service could not parse a request. If only one call waits, it must be the request of this call.
             ReplyTarget::UnknownRequest if calls.len() == 1 => {
                 calls.drain().next().map(|(_, waiter)| waiter)
             }
@@ -259,8 +259,8 @@ impl CloseReason {
         }
     }
 
-    /// Returns the failure for a request that was written. It is certain that a too large message belongs to this call
-    /// only if no other call waits.
+    /// Returns the failure for a request that was written. If other calls wait too, a message that is too large may
+    /// belong to any of them.
     fn failure(&self, is_only: bool) -> Failure {
         match self {
             Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),

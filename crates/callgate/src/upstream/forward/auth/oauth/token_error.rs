@@ -91,7 +91,7 @@ impl TokenUnavailable {
             ),
             TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
                 format!(
-                    "{NEEDS_TOKEN} Callgate's refresh token has expired or was revoked. {ADMIN_HAS_TO} set a new one."
+                    "{NEEDS_TOKEN} Callgate's refresh token is missing, has expired or was revoked. {ADMIN_HAS_TO} set a new one."
                 )
             }
             TokenError::Refused(_) => format!(

@@ -13,7 +13,7 @@ use crate::http_client::sensitive;
 use crate::secret::Secret;
 use crate::upstream::forward::auth::credential_cache::CredentialCache;
 
-/// Maximum margin. A token counts as expired this long before its actual expiry.
+/// Maximum time before its actual expiry at which a token already counts as expired.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
 
 /// An access token. Its times are measured on the monotonic clock, from the arrival of the response.
@@ -64,7 +64,7 @@ pub(crate) struct TokenState {
 impl TokenState {
     /// Uses this stored credential from now on. If the credential is new, drops the token of the old one.
     pub(crate) fn adopt(&mut self, stored: &Secret, is_refresh: bool, now: Instant) {
-        // Reads may return an older value than the store has, so an unchanged credential is not a replacement.
+        // A read may return an old value, so a value that was already seen does not replace `basis`.
         if self.seen.as_ref() == Some(stored) {
             return;
         }
