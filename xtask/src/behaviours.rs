@@ -74,7 +74,7 @@ fn render(list: &str, functions: &Functions) -> (String, Vec<String>) {
     (page, problems)
 }
 
-/// Returns a problem for each test in a column `tests` that does not exist.
+/// Returns a problem for each missing test that a column `tests` names.
 fn missing_tests(page: &str, functions: &Functions) -> Vec<String> {
     let tables = page
         .split("\n\n")

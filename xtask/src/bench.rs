@@ -51,7 +51,7 @@ impl Benchmark {
     }
 }
 
-/// Returns the build of the packaged program with the names of its functions.
+/// Returns the build of the packaged program that keeps the names of the functions.
 fn with_symbols() -> Step {
     let build = ["rustc", "--locked", "--profile", "dist", "--package", "callgate-cli"];
     Step::cargo("keep the symbols of the packaged program", &build).arguments(&[

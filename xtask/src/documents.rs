@@ -95,7 +95,7 @@ fn missing_functions(root: &Path, page: &str) -> Vec<String> {
     problems
 }
 
-/// Returns the files that git tracks, each after a slash.
+/// Returns the paths of the files that git tracks, each with a leading slash.
 fn sources(root: &Path) -> anyhow::Result<Vec<String>> {
     let files = output(Command::new("git").arg("ls-files").current_dir(root))?;
     Ok(files.lines().map(|file| format!("/{file}")).collect())

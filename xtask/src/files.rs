@@ -8,14 +8,14 @@ use anyhow::Context as _;
 /// Directories with Rust source, apart from `fuzz`.
 pub(crate) const SOURCE: [&str; 4] = ["benches", "crates", "examples", "xtask"];
 
-/// Returns the files of a directory with an extension. Does not look into subdirectories.
+/// Returns the files with an extension that are in a directory. Does not look into subdirectories.
 pub(crate) fn files_in(directory: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = entries(directory)?;
     files.retain(|path| path.extension().is_some_and(|it| it == extension));
     Ok(files)
 }
 
-/// Returns the files below a directory with an extension.
+/// Returns the files with an extension that are below a directory.
 pub(crate) fn files_below(directory: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = files_in(directory, extension)?;
     for directory in entries(directory)?.iter().filter(|path| path.is_dir()) {

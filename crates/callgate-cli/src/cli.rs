@@ -101,8 +101,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Call a tool from the command line
     ///
-    /// Without `--url`, runs the same steps as a server: access control, argument checks and the call to the upstream. The caller
-    /// is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
+    /// Without `--url`, runs the same steps as a server: access control, argument checks and the call to the upstream.
+    /// The caller is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
     Call(CallArgs),
     /// Check tools for problems with known MCP clients
     ///
@@ -187,7 +187,7 @@ impl Cli {
             let unused = unused_options(inner.get_name());
             let is_unused = |arg: &&Arg| unused.contains(&arg.get_id().as_str());
             let hidden = global.iter().filter(is_unused).map(|arg| arg.clone().hide(true));
-            // The arguments of `grant` itself belong to an earlier spelling of `grant set`.
+            // `callgate grant` without a subcommand is a short form of `grant set`. The help omits its arguments.
             let is_hidden = inner.get_name() == "grant";
             inner.mut_args(|arg| if is_hidden { arg.hide(true) } else { arg }).args(hidden)
         });

@@ -98,7 +98,7 @@ pub(crate) struct Config {
     pub(crate) server: ServerOptions,
     pub(crate) allow_anonymous: bool,
     pub(crate) exposure: Exposure,
-    /// Whether methods without a section may be called, unless a setting of the registry specifies it. The defaults for
+    /// Whether methods without a section may be called. A setting of the registry takes precedence. The defaults for
     /// the preset and for `require_auth` are already applied. `None` allows the calls with a warning.
     pub(crate) open_methods: Option<OpenMethods>,
     pub(crate) max_in_flight_bytes: usize,

@@ -105,8 +105,8 @@ async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to add users to a registry that belongs to a Festi database, because the database could not be attached any
-/// more.
+/// Refuses to add users to a registry that belongs to a Festi database. With users in the registry, the Festi database
+/// could no longer be attached.
 pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
     if config.attach.is_none() && store.meta(ATTACHED).await?.is_none() {
         return Ok(());

@@ -218,7 +218,8 @@ pub(crate) async fn read(
         };
         source.add(read.map_err(|reason| {
             let id = tool::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
-            // An invalid tool hides the method imported before, unless the tool is open to everybody.
+            // If a tool is invalid, the method that was imported for it before is hidden, unless the tool is open to
+            // everybody.
             let hides = !matches!(tool::needs(one), Ok(None));
             Refusal { hides, ..Refusal::new(id, reason) }
         }))?;

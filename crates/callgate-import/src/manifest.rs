@@ -80,8 +80,8 @@ pub(crate) struct Method {
     /// Whether the method is deprecated: imported, but not a tool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) deprecated: bool,
-    /// Masks that callers need, by section; all must hold. An empty table opens the method to every caller.
-    /// By default, an import does not change the sections.
+    /// Masks that callers need, by section; callers need all of them. With an empty table, callers need none, and
+    /// `open_methods` decides whether they may call the method. By default, an import does not change the sections.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "sections")]
     pub(crate) sections: Option<BTreeMap<String, ManifestMask>>,
     /// Annotations for clients.
@@ -96,10 +96,10 @@ pub(crate) struct Method {
     /// Name of the method at its service, if it differs from the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remote_name: Option<String>,
-    /// First half of the key of its actions; by default the upstream.
+    /// Value of `plugin` in the actions of the method; by default the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) plugin: Option<String>,
-    /// Second half of the key of its actions; by default the id.
+    /// Value of `method` in the actions of the method; by default the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) method: Option<String>,
 }
@@ -142,13 +142,13 @@ pub(crate) enum ParamsBy {
     Name,
     /// As a list.
     Position,
-    /// As a list, or as an object if a parameter before the last given one is absent.
+    /// As a list, or as an object if the list would have a gap that neither a default nor null can fill.
     Either,
-    /// As a list, with null for each absent parameter.
+    /// As a list in which a gap without a default is null.
     PositionNull,
 }
 
-/// Name of [`ManifestSafety::Unknown`]. The column is empty then.
+/// Name of [`ManifestSafety::Unknown`]. In the registry, the column `safety` is empty instead.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Whether calls change anything.

@@ -78,7 +78,7 @@ impl Importer<'_> {
             return Ok(());
         }
         match self.store.import(&plan.import).await {
-            // The next reading of the source writes them.
+            // After a conflict, the next import of the source writes the notes.
             Ok(()) | Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error.into()),
         }

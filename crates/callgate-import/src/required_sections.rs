@@ -1,4 +1,4 @@
-//! The sections that callers of a method need, with the names in the registry's rows.
+//! The sections that callers of a method need. Sections and masks are texts, as in the registry's rows.
 
 use std::collections::{BTreeMap, HashMap};
 

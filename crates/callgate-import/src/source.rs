@@ -39,7 +39,7 @@ pub struct ImportOptions {
     pub no_output_schemas: bool,
     /// Whether methods that the source no longer has are deleted instead of hidden.
     pub prune: bool,
-    /// Whether guesses of the safety are approved, so that they count as declared.
+    /// Whether a guessed safety is approved, so that it counts as declared.
     pub approves_guesses: bool,
     /// Names of the configured upstreams, if they are known.
     pub upstreams: Option<Vec<String>>,
@@ -379,8 +379,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal that does not hide a method that was imported before. No registry contains an id that is
-    /// longer than the limit.
+    /// Creates a refusal that does not hide a method that was imported before. A long id is truncated, because no
+    /// registry contains an id that is longer than the limit.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
         let (id, reason) = (limited(id.into(), MAX_NAME), limited(reason.into(), MAX_REASON));
         Self { id, reason, hides: false }
@@ -407,7 +407,7 @@ impl AccessProposal {
 mod tests {
     use super::*;
 
-    /// Every importer adds its methods with this function.
+    /// Every importer adds its methods with [`Source::add`].
     #[test]
     fn the_methods_of_a_source_are_bounded_together() {
         let mut source = Source::new("a", "b");

@@ -279,7 +279,8 @@ mod tests {
         timeout(Duration::from_mins(1), either).await.unwrap();
     }
 
-    /// The change of one import differs if another import has written a section that both need.
+    /// If two imports need the same new section and one has written it, the change of the other one is no longer the
+    /// same.
     #[tokio::test]
     async fn imports_that_run_at_the_same_time_are_all_written() {
         let (store, _directory) = new_registry().await;
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), names.len());
     }
 
-    /// Each document loses the method that both have, and changes nothing else.
+    /// Two documents lose the method that both have, one after the other, and otherwise stay the same.
     #[tokio::test]
     async fn a_method_that_two_documents_have_lost_is_removed() {
         for policy in [Policy::Apply, Policy::Hold] {

@@ -109,8 +109,8 @@ fn expand(
     }
 }
 
-/// Returns the type with the name of the function, and the errors. The type is generated even after an error, so that code that
-/// uses it causes no further errors.
+/// Returns the type with the name of the function, and the errors. The type is generated even after an error, so that
+/// code that uses it causes no further errors.
 fn function_type(
     kind: Kind,
     name: &Ident,

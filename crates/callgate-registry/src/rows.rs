@@ -24,7 +24,7 @@ pub struct ChangeCounters {
     pub messages: i64,
 }
 
-/// Declares the columns of `rpc_methods` as fields of [`MethodRow`] and as a table.
+/// Declares the columns of `rpc_methods` as fields of [`MethodRow`] and as the list [`MethodRow::COLUMNS`].
 macro_rules! method_columns {
     ($($name:ident: $kind:expr,)*) => {
         /// A row of `rpc_methods`, each column as text.

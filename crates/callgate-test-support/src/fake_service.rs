@@ -256,7 +256,7 @@ impl ServiceLog {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the requests with a JSON-RPC method so far.
+    /// Returns the requests so far that call this JSON-RPC method.
     pub fn requests_for(&self, method: &str) -> Vec<ReceivedRequest> {
         self.requests().into_iter().filter(|request| request.method() == method).collect()
     }

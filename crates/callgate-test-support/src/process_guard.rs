@@ -1,7 +1,7 @@
 //! Stops a server when its test ends.
 //!
 //! A shell starts the server and then reads its own standard input. The test process holds the other end of the pipe.
-//! The pipe closes however the test ends, even by `SIGKILL`. The shell then stops the server and removes its directory.
+//! The pipe closes when the test ends, even by `SIGKILL`. The shell then stops the server and removes its directory.
 //! The shell has its own process group, because signals to the group of the test must not end it first.
 
 use std::fs;

@@ -1,7 +1,7 @@
 //! Access control: users, their grants, and the requirements of methods. [`Caller`] has an example.
 //!
-//! An [`Access`] is built from all rows of the registry at once, and replaced when the rows change. The catalog does not depend
-//! on it.
+//! An [`Access`] is built from all rows of the registry (the database of users, grants and methods). When the rows
+//! change, it is replaced by a new one. The catalog does not depend on it.
 
 mod batch_replies;
 mod caller;
@@ -58,8 +58,8 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers. Users can share
-    /// their grants.
+    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers. Several users
+    /// can have the same `Arc` of grants.
     pub fn new<G: Into<Arc<Grants>>>(
         users: impl IntoIterator<Item = (User, G)>,
         mut anonymous: Grants,

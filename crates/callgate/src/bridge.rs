@@ -59,8 +59,8 @@ pub enum BridgeError {
     Io(#[from] io::Error),
 }
 
-/// Sends messages from `input` to the server and the server's messages to `output`, until the input ends or `stop` completes.
-/// Must run in a tokio runtime.
+/// Sends messages from `input` to the server and the server's messages to `output`, until the input ends or `stop`
+/// completes. Must run in a tokio runtime.
 pub async fn run(
     options: &Options,
     input: impl AsyncBufRead + Unpin,

@@ -71,19 +71,19 @@ pub struct Entry {
     /// Index in the catalog.
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolParts,
-    /// Check schema, if it differs from the advertised one.
+    /// Schema against which arguments are checked, if it differs from the schema that clients see.
     pub(crate) own_check: Option<Bytes>,
     pub(crate) input: CachedSchema<CompiledInput>,
     pub(crate) output_check: CachedSchema<CompiledOutput>,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) call_safety: Safety,
-    /// Tools with equal requirements share one.
+    /// Requirement for callers. Tools with equal requirements share one `Arc`.
     pub(crate) requirement: Arc<Requirement>,
     pub(crate) upstream: Arc<str>,
     /// Name of the method at its service, if it differs from the id.
     pub(crate) remote_name: Option<Box<str>>,
-    /// How parameters are sent. Overrides the style of the upstream.
+    /// How parameters are sent. A style other than [`ParamStyle::Either`] overrides the style of the upstream.
     pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
@@ -105,8 +105,7 @@ impl Entry {
         self.safety
     }
 
-    /// Returns whether calls have side effects, to decide whether a failed call may be repeated. A guess counts as
-    /// destructive.
+    /// Returns the safety that decides whether a failed call may be repeated. A guess counts as destructive.
     pub(crate) fn call_safety(&self) -> Safety {
         self.call_safety
     }

@@ -12,7 +12,8 @@ use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{OffsetCursor, decode_after, encode_after};
 use crate::wire::revision::Revision;
 
-/// Classifies a message. The input is a line with the kind of message, headers, an empty line and the body.
+/// Classifies a message. The first line of the input is the kind of message. Headers, an empty line and the body
+/// follow.
 pub fn classified(input: &str) {
     let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
     let (kind, headers) = head.split_once('\n').unwrap_or((head, ""));
@@ -85,8 +86,8 @@ pub fn replies(body: &str) {
     }
 }
 
-/// Parses the head of a service's response. Checks that the head ends at the same place without the bytes after it, and
-/// that it is not complete before.
+/// Parses the head of a service's response. Checks that the bytes of the head alone are a complete head, and that fewer
+/// bytes are not.
 #[cfg(feature = "forward")]
 pub fn http_response(bytes: &[u8]) {
     use crate::http_client::http1::head_size;
@@ -116,7 +117,8 @@ pub fn cursors(text: &str) {
     }
 }
 
-/// Parses session ids and request states. Checks that forged ones are rejected and sealed ones are returned.
+/// Parses session ids and request states. Checks that forged ones are rejected.
+/// Also checks that unsealing a sealed text returns the text.
 pub fn session_ids(text: &str) {
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     assert!(sessions.unseal(text).is_none(), "{text}");

@@ -145,13 +145,13 @@ impl Gateway {
         }
     }
 
-    /// Returns the current and the maximum size of results in memory, in bytes. Results up to 64 KiB are
-    /// not counted.
+    /// Returns the current and the maximum size of results in memory, in bytes. Results up to 64 KiB are counted only
+    /// in batches.
     pub fn in_flight_bytes(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Replaces the upstreams that were set before with this function. Upstreams passed to [`Self::new`] take
+    /// Replaces the upstreams that the previous call of this function set. Upstreams passed to [`Self::new`] take
     /// precedence. Calls in progress keep the previous upstreams.
     pub fn set_dynamic_upstreams(
         &self,

@@ -31,7 +31,7 @@ pub mod fuzzing;
 #[doc = include_str!("../../../docs/guide/rmcp.md")]
 mod guide {}
 
-/// Items for the other crates of this workspace. Changes without notice.
+/// Items for the other crates of this workspace. They can change without notice.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::access::tool_limits::matches_pattern;
@@ -136,7 +136,7 @@ pub use upstream::local::IntoOutput;
 pub use upstream::local::{self, Context, Error, Response, ask};
 pub use wire::jsonrpc;
 
-/// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
+/// Lists functions with `#[method]` for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! methods {
@@ -145,7 +145,7 @@ macro_rules! methods {
     };
 }
 
-/// Functions with `#[prompt]`, for [`Builder::prompts`]: `prompts![review]`.
+/// Lists functions with `#[prompt]` for [`Builder::prompts`]: `prompts![review]`.
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! prompts {
@@ -154,7 +154,7 @@ macro_rules! prompts {
     };
 }
 
-/// Functions with `#[resource]`, for [`Builder::resources`]: `resources![stock]`.
+/// Lists functions with `#[resource]` for [`Builder::resources`]: `resources![stock]`.
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! resources {

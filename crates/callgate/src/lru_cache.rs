@@ -45,7 +45,7 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
         self.update(key, |_| value);
     }
 
-    /// Returns the value of a key. If there is none, stores the value that `make` returns, which runs without a lock. If
+    /// Returns the value of a key. If there is none, calls `make` without holding the lock, and stores the result. If
     /// two threads make a value for the same key, both return the value that was stored first.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(value) = self.get(&key) {
@@ -55,7 +55,8 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
         self.update(key, |stored| stored.cloned().unwrap_or(value))
     }
 
-    /// Replaces the value of a key by the one that `change` returns for it. The cache is locked meanwhile.
+    /// Passes the value of a key, if there is one, to `change`. Stores and returns the result. The cache is locked
+    /// meanwhile.
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<&V>) -> V) -> V {
         // Dropped after the lock is released, because dropping many values can take long.
         let mut removed = Vec::new();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// A cache whose limit is not reached is a map, and the limit holds otherwise.
+        /// The limit always holds, and a cache whose limit is not reached behaves like a map.
         #[test]
         fn the_limit_holds(inserted in prop::collection::vec((0_u8..10, 0_usize..120), 0..100)) {
             let cache = LruCache::with_weight(100, |_: &u8, weight: &usize| *weight);

@@ -117,7 +117,7 @@ pub struct Inbound<'a> {
     pub connection: Option<&'a Arc<Connection>>,
     /// The authenticated caller.
     pub caller: &'a Caller,
-    /// Identifies the caller again while a stream is open.
+    /// Returns the [`Identify`] that identifies the caller again while a stream is open.
     pub identify: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
     /// Whether the client can read messages that are sent before the reply.
     pub accepts_events: bool,

@@ -73,7 +73,7 @@ impl Callgate {
         self.gateway().as_caller(caller)
     }
 
-    /// Returns an MCP client in this process, for tests of questions to the client, prompts and resources.
+    /// Returns an MCP client in this process, to test prompts, resources and questions to the client.
     pub fn test_client(&self, caller: Caller) -> TestClient<'_> {
         TestClient::new(&self.mcp, caller)
     }

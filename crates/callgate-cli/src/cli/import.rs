@@ -195,7 +195,7 @@ pub(super) fn drupal_module() -> impl TypedValueParser<Value = Module> {
     .map(|name| if name == DISCOVERY { Module::Discovery } else { Module::Mcp })
 }
 
-/// What `--review` does with guesses of the safety.
+/// What `--review` does with methods whose safety is a guess or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Review {
     /// Lists the methods
@@ -220,15 +220,16 @@ pub(crate) struct ImportOptions {
     /// Do not import methods whose name in the source matches this pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Section and mask that callers need, for methods without sections in the source. For tools of the Drupal
-    /// module `jsonrpc_mcp`, callers need this mask in addition to those in the source. If the option is
-    /// repeated, callers need all given masks. Without a mask, read-only methods need `read`, and others need `write`. A
-    /// section that does not exist is created
+    /// Section and mask that callers need, for methods without sections in the source. For tools of the Drupal module
+    /// `jsonrpc_mcp`, callers need this mask in addition to those in the source. If the option is repeated, callers
+    /// need all given masks. Without a mask, read-only methods need `read`, and others need `write`. A section that
+    /// does not exist is created
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, RequiredMask)>,
     /// How the parameters of all methods of this source are sent: `name` (an object), `position` (a list),
-    /// `either` (a list, or an object if a parameter before the last given one is absent) or `position-null` (a
-    /// list, with null for each absent parameter). Later imports of the source keep this style; `described` removes it
+    /// `either` (a list, or an object if the list would have a gap that neither a default nor null can fill) or
+    /// `position-null` (a list in which such a gap is null). Later imports of the source keep this style; `described`
+    /// removes it
     #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
     params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them

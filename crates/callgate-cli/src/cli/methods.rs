@@ -96,8 +96,9 @@ pub(crate) struct MethodFields {
     /// Name of the method at its service; an empty name means the id
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
-    /// How parameters are sent: `name` (an object), `position` (a list), `either` (a list, or an object if a
-    /// parameter before the last given one is absent) or `position-null` (a list, with null for each absent parameter)
+    /// How parameters are sent: `name` (an object), `position` (a list), `either` (a list, or an object if the list
+    /// would have a gap that neither a default nor null can fill) or `position-null` (a list in which such a gap is
+    /// null)
     #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
     /// MCP annotations of the tool, a JSON object; does not change whether arguments are checked

@@ -1,9 +1,9 @@
 //! Access requirements of a tool: `annotations.auth` of `jsonrpc_mcp`.
 //!
-//! `level` is `none`, `optional` or `required`. Scopes without a level mean `required`. A tool that requires a login
-//! needs read on the built-in section of every user, so that callers without a token do not see it. Each scope becomes
-//! a section: `content:read` becomes read on `content`, and likewise for `write` and `execute`. Any other scope becomes
-//! a section with the name of the scope, with the mask read.
+//! `level` is `none`, `optional` or `required`. Scopes without a level mean `required`. To call a tool that requires a
+//! login, a caller needs read on the built-in section `@authenticated`, which every user has. Callers without a token
+//! therefore do not see the tool. Each scope becomes a section: `content:read` becomes read on `content`, and likewise
+//! for `write` and `execute`. Any other scope becomes a section with the name of the scope, with the mask read.
 
 use callgate::Mask;
 use callgate::access::Section;

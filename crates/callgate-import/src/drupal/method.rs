@@ -84,8 +84,8 @@ fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String 
     own.map(ToOwned::to_owned).or_else(free).unwrap_or_default()
 }
 
-/// Returns the schema of a parameter: the schema of its factory, which is beside the attributes, or else the declared
-/// schema.
+/// Returns the schema of a parameter. The schema of its factory, in `schema` beside `attributes`, takes precedence over
+/// the declared schema.
 fn schema(param: &Value) -> Value {
     let made = param.get("schema").filter(|schema| schema.is_object());
     let declared = || attribute(param, "schema").filter(|schema| schema.is_object());

@@ -1,7 +1,7 @@
 //! Bundles schemas of a document into one self-contained schema.
 //!
-//! Definitions that the schemas refer to move to `$defs`. Then the library inlines them where they are used, unless
-//! they are recursive or large. OpenRPC's schemas use draft 7 and are rewritten for 2020-12.
+//! Definitions that the schemas refer to move to `$defs`. Then `inline_definitions` inlines them where they are used,
+//! unless they are recursive or large. OpenRPC's schemas use draft 7 and are rewritten for 2020-12.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

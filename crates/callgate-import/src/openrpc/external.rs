@@ -14,7 +14,7 @@ use crate::text::read_file;
 /// Name of the member of the document that contains the files.
 const MEMBER: &str = "x-callgate-references";
 
-/// The name of a file in references, and the path of the file.
+/// The name that references use for a file, and the path of the file.
 pub type Reference = (String, PathBuf);
 
 /// Parses `NAME=FILE`.
@@ -84,7 +84,8 @@ fn redirect(
     for_each_reference_mut(part, &mut |_, reference| {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let file = if name.is_empty() {
-            // A reference that cannot be resolved in the file is relative to the schema that contains it.
+            // A reference that cannot be resolved in the file stays unchanged. It is relative to the schema that
+            // contains the reference.
             let is_own = |own: &&ExternalFile| {
                 pointer(reference).is_ok_and(|pointer| own.document.pointer(&pointer).is_some())
             };

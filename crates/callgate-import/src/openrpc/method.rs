@@ -153,7 +153,7 @@ impl<'a> Document<'a> {
         Ok((!is_empty).then_some(schema))
     }
 
-    /// Adds the arguments in the method's examples to parameter schemas that have no examples.
+    /// Copies the arguments in the method's examples to the `examples` of parameter schemas that have none.
     fn add_examples(self, properties: &mut Map<String, Value>, method: &'a Value) {
         let mut found: Map<String, Value> = Map::new();
         for pairing in self.each(method, "examples").take(MAX_PAIRINGS) {

@@ -10,7 +10,7 @@ use super::symbols::{Context, Symbols};
 use super::syntax::{Argument, Attribute, Class, Element, Expression, Method, argument, short};
 use crate::source::{Proposal, Refusal};
 
-/// Reason for hiding a method. As in Drupal's module, methods without this attribute are not exposed.
+/// Reason for hiding a method. As in Drupal's module, methods without `#[McpTool]` are not exposed.
 const NOT_MARKED: &str = "it has no `#[McpTool]`";
 
 /// Returns the methods that attributes of a class or of its functions describe.

@@ -44,7 +44,7 @@ fn classes_in(ty: &TypeExpr) -> Vec<String> {
 }
 
 /// Returns the properties with `JsonProperty`. If there are none, returns the public properties, or else those of the
-/// constructor. Each property has its type and its form in the registry.
+/// constructor. For each property, returns its type and its form in the registry.
 fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;
@@ -91,7 +91,7 @@ fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
 }
 
 impl Owned<'_> {
-    /// Returns the name in `#[JsonProperty("id")]`, or in the same tag of the doc comment.
+    /// Returns the name in `#[JsonProperty("id")]`, or in the tag `@JsonProperty` of the doc comment.
     fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
         let attributes = &self.property.attributes;
         let attribute =

@@ -113,8 +113,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         Ok(ty)
     }
 
-    /// Returns the parameters without a leading `Response`, and whether there was one. If there was, the returned value
-    /// is not the result.
+    /// Returns the parameters without a leading `Response`, and whether there was one. If there was, the result of the
+    /// method is the `Response`, not the value that the PHP function returns.
     pub(super) fn params(&mut self, method: &Method) -> Result<(Vec<Value>, bool), String> {
         let mut tags: Vec<TypedTag> = method.doc.all("param").map(TypedTag::parse).collect();
         let (mut params, mut fills_response) = (Vec::new(), false);

@@ -1,4 +1,5 @@
-//! Types in signatures and doc comments, with full names of classes. `callgate::model::Types` converts them to JSON Schema.
+//! Types in signatures and doc comments, with full names of classes. `callgate::model::Types` converts them to JSON
+//! Schema.
 
 use callgate::internal::parse_type;
 use callgate::model::{ClassName, Literal, TypeError, TypeExpr};

@@ -9,8 +9,8 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(|column| !matches!(column.name, "sections" | "upstream"))
 }
 
-/// Returns the columns that belong together: a schema replaces parameters, and a change of one column counts as a
-/// change of all. Returns an empty list for a column that is independent of others.
+/// Returns the group of a column. A change of one column counts as a change of its whole group: for example, a schema
+/// replaces parameters. Returns an empty list for a column without a group.
 pub(super) fn group(column: &str) -> &'static [&'static str] {
     const GROUPS: [&[&str]; 3] = [
         &["params", "params_types", "defaults", "input_schema"],
@@ -25,7 +25,7 @@ pub(super) fn keeps_names(column: &MethodColumn) -> bool {
     matches!(column.name, "tool_name" | "remote_name" | "plugin" | "method")
 }
 
-/// Returns a row with normalized columns: white space becomes `None`, and JSON contains no white space.
+/// Returns a row with normalized columns: blank values become `None`, and JSON contains no white space.
 pub(crate) fn normalized(row: &MethodRow) -> MethodRow {
     let mut row = row.clone();
     for column in columns() {

@@ -114,7 +114,7 @@ impl<'a> Registry<'a> {
             Some(row) => merge_columns(row, proposal, last.as_ref()),
             None => (new_row(&proposal.row), Vec::new(), Vec::new()),
         };
-        // Finds the actions by the key before the import, because the import may change the key.
+        // Finds the actions by the old key, because the import may change the key.
         let old = old_row.map(|row| self.needs.of(row));
         let source = &self.source.name;
         let needs = MergedSections::new(proposal, &row, old.as_ref(), last.as_ref(), source);
@@ -172,7 +172,7 @@ pub(super) fn case_conflict(other: &str) -> String {
 
 fn new_row(proposed: &MethodRow) -> MethodRow {
     let mut row = proposed.clone();
-    // When the upstream changes, the key of the method's actions does not.
+    // Stores the key of the method's actions, so that a later change of the upstream does not change the key.
     let upstream = row.upstream_name().to_owned();
     row.method.get_or_insert_with(|| row.rpc_method.clone());
     row.plugin.get_or_insert_with(|| upstream.clone());

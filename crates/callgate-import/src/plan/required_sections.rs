@@ -10,8 +10,8 @@ use super::written::Written;
 use crate::required_sections::{CLOSED, RequiredSections, named_masks, strictness, tighten};
 use crate::source::{Proposal, RequiredMask, kind};
 
-/// Kind of source if several kinds of sources specified the required sections. None of them alone may remove sections
-/// or lower masks.
+/// Recorded instead of a kind of source if several kinds specified the required sections. None of them alone may remove
+/// sections or lower masks.
 const SEVERAL: &str = "several";
 
 /// The required sections of a method after an import.

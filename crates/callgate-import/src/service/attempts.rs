@@ -1,7 +1,8 @@
 //! Requests for descriptions. Distinguishes a service that lacks a description from one that failed to return it.
 //!
-//! The next description is requested only if the service says that it does not have this one. A refusal or a failure
-//! may be temporary, and the next description may contain methods that this one leaves out.
+//! Descriptions are requested one after another. The next one is requested only if the service says that it does not
+//! have the current one. After a refusal or a failure, the next one is not requested: the failure may be temporary, and
+//! the next description may contain methods that the current one leaves out.
 
 use callgate::forward::{CallOutcome, QueryError, Target};
 use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
@@ -161,8 +162,8 @@ fn message(error: &QueryError) -> String {
     }
 }
 
-/// Returns `true` if the service says that it has no such method, resource or HTTP method. The text alone does not
-/// count, because "no such session" is a refusal. The exception is a text with the code of aria2.
+/// Returns `true` if the service says that it has no such method, resource or HTTP method. The text counts only
+/// together with the error code of aria2, because elsewhere a text such as "no such session" is a refusal.
 fn is_absent(error: &QueryError) -> bool {
     match error {
         QueryError::Rpc(error) => {

@@ -2,7 +2,8 @@
 //!
 //! If "read-only" is wrong, a client runs a change without asking. If "destructive" is wrong, the client only asks
 //! needlessly. Therefore a single verb that suggests a change is enough for "destructive", in the name or in the first
-//! sentences of the description. "read-only" needs an unambiguous verb at the position of the verb.
+//! sentences of the description. "Read-only" needs an unambiguous verb of reading at the position where a name has its
+//! verb.
 
 #[cfg(test)]
 mod tests;

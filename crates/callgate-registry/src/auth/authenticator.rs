@@ -34,9 +34,8 @@ pub struct TokenOptions {
     pub grace: Duration,
     /// Maximum number of cached tokens.
     pub cache_size: u64,
-    /// Whether the token is read from the header `X-Authorization`, which Festi's clients send, if there is no bearer
-    /// token. An `Authorization` header with a different scheme, such as `Basic` for a site that is not public yet, is
-    /// then ignored.
+    /// Whether the token is read from Festi's header `X-Authorization` if there is no bearer token. An `Authorization`
+    /// header with a different scheme, such as `Basic` for a site that is not public yet, is then ignored.
     pub accepts_festi_header: bool,
 }
 

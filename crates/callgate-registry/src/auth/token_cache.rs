@@ -277,7 +277,7 @@ pub(crate) struct TokenLookups {
 }
 
 impl TokenLookups {
-    /// Creates the state of the task. From now on, it receives all lookups.
+    /// Creates the task's state. From now on, all lookups are sent to this task.
     pub(crate) fn new(tokens: Arc<TokenCache>, store: Arc<TrackedStore>) -> Self {
         let (asking, waiting) = mpsc::channel(MOST_WAITING);
         tokens.asking.store(Some(Arc::new(asking)));

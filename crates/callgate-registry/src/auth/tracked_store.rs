@@ -17,7 +17,7 @@ use crate::store::{Result, Store, StoreError};
 /// Minimum grace period of tokens. It equals the time limit of a poll.
 pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
-/// A store, with the state of its reads and writes. Reports them in `/readyz` and `/metrics`.
+/// A store, with the state of its reads and writes. Reports this state in `/readyz` and `/metrics`.
 #[derive(Debug)]
 pub(crate) struct TrackedStore {
     pub(crate) inner: Arc<dyn Store>,

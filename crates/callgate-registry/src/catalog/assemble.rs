@@ -36,7 +36,7 @@ pub struct Assembly<'a> {
     pub code: &'a [Method],
     /// Exposure of methods whose row does not specify it.
     pub exposure: Exposure,
-    /// Whether methods without a section may be called, unless a setting of the registry specifies it.
+    /// Whether methods without a section may be called. A setting of the registry takes precedence.
     pub open_methods: Option<OpenMethods>,
     /// Prefix of all tool names.
     pub prefix: Prefix,

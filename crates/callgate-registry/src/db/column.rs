@@ -42,7 +42,8 @@ const fn column_type(kind: Kind, name: PerDialect) -> ColumnType {
     ColumnType { kind, name, check: [""; 4] }
 }
 
-/// Text that is compared bytewise, with its maximum length and that of SQL Server.
+/// Text that is compared bytewise. The arguments are its maximum length in PostgreSQL and MySQL, and that in SQL
+/// Server.
 macro_rules! bytewise {
     ($length:literal, $sql_server:literal) => {
         [
@@ -73,8 +74,8 @@ pub(super) const TIME: ColumnType =
     column_type(Kind::Time, ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
 /// 255 characters. SQL Server counts UTF-16 units, and limits the size of index keys.
 pub(super) const NAME: ColumnType = column_type(Kind::Text, bytewise!(255, 420));
-/// Generated lower-case column. Other databases can index an expression. SQL Server could too, but would then refuse
-/// writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
+/// Generated lower-case column, for an index in MySQL and MariaDB. Other databases can index an expression. SQL Server
+/// could index such a column too, but would then refuse writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 pub(super) const PLUGIN_KEY: ColumnType =
     column_type(Kind::Generated, ["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 pub(super) const METHOD_KEY: ColumnType =

@@ -306,8 +306,8 @@ impl Dialect {
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))
     }
 
-    /// Returns the columns to select. In SQLite they are combined into one JSON array, because its driver is slow for
-    /// each value. Reading 100,000 rows then takes a third of the time.
+    /// Returns the columns to select. In SQLite they are combined into one JSON array, because its driver needs much
+    /// time for each value. Reading 100,000 rows then takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self == Self::Sqlite { format!("json_array({names})") } else { names }

@@ -9,8 +9,8 @@
 //! - its element in each `PerDialect` array (`column.rs`, `schema.rs`), and its triggers (`schema/triggers.rs`)
 //! - a feature in `Cargo.toml`, and a line in `tests/registry/contract.rs`
 //!
-//! The compiler reports each other `match` over `Dialect`, such as those in `festi/`. It does not report comparisons such
-//! as `dialect == Dialect::Sqlite`.
+//! The compiler reports every other `match` over `Dialect`, such as those in `festi/`. It does not report comparisons
+//! such as `dialect == Dialect::Sqlite`.
 
 mod sqlx_driver;
 mod sqlx_error;

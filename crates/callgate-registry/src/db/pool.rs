@@ -1,4 +1,4 @@
-//! A database with a limit on writers, retries, and a count of statements.
+//! A database that limits writers, retries deadlocked statements, and counts statements.
 //!
 //! Some connections are reserved for readers, so that a server notices changes while its writers wait for locks. A
 //! single statement that was rolled back to end a deadlock is retried here. Transactions that lock the same rows as

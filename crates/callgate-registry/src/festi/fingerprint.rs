@@ -1,7 +1,7 @@
 //! Fingerprints of tables, to detect changes.
 //!
-//! A fingerprint is the sum of the hashes of all rows. If CRCs were combined with XOR instead, the result would not
-//! change if two rows swapped values.
+//! A fingerprint is the sum of the hashes of all rows. With CRCs combined by XOR instead, a swap of values between two
+//! rows would not change the result.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,9 +34,9 @@ pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> 
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
 }
 
-/// Returns the SQL expression for the values that [`sum`] adds: in SQLite the content of each row, in SQL Server the hash
-/// of each row, and in the other databases the number of rows and the sum of their hashes. Returns `None` if the table
-/// has no known column.
+/// Returns the SQL expression for the values that [`sum`] adds: in SQLite the content of each row, in SQL Server the
+/// hash of each row, and in the other databases the number of rows and the sum of their hashes. Returns `None` if the
+/// table has no known column.
 fn content(found: &FoundTable, dialect: Dialect) -> Option<String> {
     let columns: Vec<String> =
         found.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();

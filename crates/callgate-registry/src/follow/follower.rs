@@ -32,7 +32,8 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum delay between polls while the registry is unavailable. Together with [`POLL_TIMEOUT`], it ensures that a
 /// recovery is noticed within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_millis(750);
-/// Maximum delay between builds of a catalog that fail, since each reads all rows.
+/// Maximum delay between failing builds of a catalog. It is longer than that of polls, because each build reads all
+/// rows.
 const MAX_BUILD_BACKOFF: Duration = Duration::from_secs(10);
 /// Time limit for reading the counters.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);

@@ -58,8 +58,8 @@ impl Replicas {
         self.message = now.messages;
     }
 
-    /// Makes the next [`Replicas::follow`] read the keys and the last session changes again. After a failover, the
-    /// database may number new changes like changes that were read before.
+    /// Makes the next [`Replicas::follow`] read the keys and the last session changes again. After a failover, new
+    /// changes may have the same numbers as changes that were read before.
     pub(super) fn invalidate(&mut self) {
         self.keys.change_counter = None;
         self.sessions.is_stale = true;

@@ -400,8 +400,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Deletes the rows of a table that match a condition. Returns their number, which is counted before, because not
-    /// every database reports it.
+    /// Deletes the rows of a table that match a condition. Returns their number. They are counted before the deletion,
+    /// because not every database reports the number.
     async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> db::Result<u64> {
         let count = format!("SELECT COUNT(*) FROM {rows}");
         let number = self.number(&count, values).await?;

@@ -30,7 +30,7 @@ pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
     Value::Json(text.filter(is_kept).map(String::as_str))
 }
 
-/// Binds the flag. Other text is bound unchanged, so that the database stores or refuses it.
+/// Binds the column `exposed` as a flag. Other text is bound unchanged, so that the database stores or refuses it.
 fn exposed(row: &MethodRow) -> Value<'_> {
     row.is_exposed().map_or((&row.exposed).into(), Value::Flag)
 }

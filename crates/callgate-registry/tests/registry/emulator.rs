@@ -38,8 +38,8 @@ pub(crate) async fn query(server: &SqlServerEmulator, sql: &str) -> String {
 }
 
 /// Returns statements that replace the triggers of a registry. If a statement changes no row, the emulator's triggers
-/// fail for lack of `inserted` and `deleted`; the new triggers catch this error. They omit `SET`, which the emulator does
-/// not support in triggers.
+/// fail for lack of `inserted` and `deleted`; the new triggers catch this error. They omit `SET`, which the emulator
+/// does not support in triggers.
 pub(crate) fn triggers(tables: &TableNames) -> String {
     let script = install_script(Dialect::SqlServer, tables);
     let batches = script.split("\nGO\n").filter_map(|batch| {

@@ -82,7 +82,7 @@ pub(super) trait Backend: Sync {
     fn program(&self, tmp: &Path) -> Command;
     /// Creates a data directory.
     fn initialise(&self, tmp: &Path, data: &Path);
-    /// Returns the command that runs the server on the `data` below a directory.
+    /// Returns the command that runs the server with the data directory `data` below `directory`.
     fn command(&self, tmp: &Path, directory: &Path, port: u16) -> Command;
     fn is_ready(&self, directory: &Path, address: SocketAddr) -> bool;
     /// Returns the command-line client, which reads SQL from its standard input.

@@ -228,7 +228,7 @@ fn data_template(engine: Engine, tmp: &Path) -> PathBuf {
     template
 }
 
-/// Creates a directory. As root, `nobody` owns it.
+/// Creates a directory. If this process runs as root, `nobody` owns the directory.
 fn temporary_directory() -> TempDir {
     let directory = TempDir::with_prefix("callgate-test").expect("directory is writable");
     if is_owned_by_root(directory.path()) {
@@ -237,7 +237,7 @@ fn temporary_directory() -> TempDir {
     directory
 }
 
-/// Returns `true` for files of this process if it runs as root.
+/// Returns `true` if root owns the file. For a file of this process, this means that the process runs as root.
 fn is_owned_by_root(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.uid() == 0)
 }

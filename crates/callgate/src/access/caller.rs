@@ -64,13 +64,13 @@ impl Caller {
         }
     }
 
-    /// Returns a caller for a user. Every user has the mask read on [`Section::authenticated`], unless `grants` contains that
-    /// section.
+    /// Returns a caller for a user. Every user has the mask read on [`Section::authenticated`], unless `grants`
+    /// contains that section.
     pub fn user(user: User, grants: Grants) -> Self {
         Self::with_shared_grants(user, Arc::new(grants))
     }
 
-    /// Like [`Self::user`]. Grants that contain [`Section::authenticated`] stay shared.
+    /// Like [`Self::user`], but does not copy shared grants that contain [`Section::authenticated`].
     pub(super) fn with_shared_grants(user: User, mut grants: Arc<Grants>) -> Self {
         if grants.get(&Section::authenticated()).is_none() {
             Arc::make_mut(&mut grants).add_authenticated();

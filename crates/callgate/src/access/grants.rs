@@ -79,8 +79,9 @@ impl Mask {
         }
     }
 
-    /// Converts a mask value of a requirement in the registry. A value between two masks is rounded up, and values below read
-    /// become read. Returns `None` if the value is above the highest mask, because no grant satisfies such a requirement.
+    /// Converts a mask value of a requirement in the registry. A value between two masks is rounded
+    /// up, and a value below [`Self::Read`] becomes [`Self::Read`]. Returns `None` if the value
+    /// is above the highest mask, because no grant satisfies such a requirement.
     pub fn required(value: i64) -> Option<Self> {
         match value {
             ..=2 => Some(Self::Read),

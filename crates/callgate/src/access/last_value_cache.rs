@@ -1,4 +1,4 @@
-//! A one-entry cache stored beside the data it was computed from.
+//! A cache for one value, stored beside the data from which the value was computed.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 
 /// Caches the last value that was computed from the data beside it, as a weak reference.
 ///
-/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because it is defined
-/// in a higher layer.
+/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because it is
+/// defined in a higher layer.
 #[derive(Debug, Default)]
 pub(crate) struct LastValueCache(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 

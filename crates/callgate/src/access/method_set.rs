@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Maximum number of ids in a numbering. If there are more, a new numbering starts.
+/// Maximum number of ids in [`Numbers`]. If there would be more, a new, empty one is used.
 const MAX_NUMBERED: usize = 65_536;
 
 /// Minimum number of sets before unused ones are dropped.

@@ -88,8 +88,8 @@ impl RateLimited {
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     started: Instant,
-    /// Buckets of addresses. They are separate from the buckets of users, so that clients with many addresses cannot displace the
-    /// buckets of users.
+    /// Buckets of addresses. They are separate from the buckets of users, so that clients with many addresses cannot
+    /// displace the buckets of users.
     of_addresses: Mutex<Buckets>,
     of_others: Mutex<Buckets>,
     hasher: RandomState,
@@ -112,8 +112,8 @@ impl Default for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a request against the limit of the caller, then against the limit of all callers. A request that exceeds the
-    /// caller's limit does not count against the limit of all callers.
+    /// Counts a request against the limit of the caller, then against the limit of all callers. A request that exceeds
+    /// the caller's limit does not count against the limit of all callers.
     pub(crate) fn request(
         &self,
         limits: &ActiveLimits,
@@ -219,7 +219,8 @@ struct Buckets {
 /// A bucket that fills up at the rate of its limit. A full bucket has the same effect as no bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
-    /// Time at which the bucket is full, in nanoseconds. GCRA calls it the "theoretical arrival time" of the next request.
+    /// Time at which the bucket is full, in nanoseconds. GCRA calls it the "theoretical arrival time" of the next
+    /// request.
     full_at: u64,
     logged_at: Option<u64>,
 }

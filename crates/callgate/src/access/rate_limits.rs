@@ -1,4 +1,4 @@
-//! Limits of requests in the form of the configuration, such as `1000/s burst 10000`.
+//! Limits of requests, written as in the configuration: `1000/s burst 10000`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,8 +53,8 @@ impl Unit {
 }
 
 impl Rate {
-    /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that are allowed at once.
-    /// Both are the share of one of `servers` servers.
+    /// Returns the time between two requests at this rate, in nanoseconds, and the number of requests that are allowed
+    /// at once. Both apply to one server, if `servers` servers share the limit.
     pub(super) fn share(self, servers: u32) -> (u64, u64) {
         let interval = self.unit.nanoseconds() / u64::from(self.count);
         (interval.saturating_mul(servers.into()), u64::from(self.burst.div_ceil(servers)))
@@ -154,8 +154,8 @@ impl FromStr for RateLimit {
 /// Limits of requests and of tools. `None` means that the limit is not configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
-    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers that
-    /// have neither a user nor an address share one count.
+    /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers
+    /// that have neither a user nor an address share one count.
     pub per_caller: Option<RateLimit>,
     /// Requests of all callers together. Defaults to no limit.
     pub total: Option<RateLimit>,
@@ -163,7 +163,7 @@ pub struct RateLimits {
     pub tools: Option<ToolLimits>,
 }
 
-/// Rate limits that apply, after defaults.
+/// The limits that apply. Limits that are not configured have their defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveLimits {
     pub(super) per_caller: Option<Rate>,

@@ -73,10 +73,10 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// A principal may use at most three times as many units as are still free afterwards. A single principal can therefore use three
-/// quarters of the limit, and two can use three sevenths each. A part always remains for another principal. Network switches
-/// divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the units is reserved for
-/// users: all anonymous clients together cannot use it.
+/// A principal may use at most three times as many units as are still free afterwards. A single principal can therefore
+/// use three quarters of the limit, and two can use three sevenths each. A part always remains for another principal.
+/// Network switches divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the
+/// units is reserved for users: all anonymous clients together cannot use it.
 #[derive(Debug)]
 pub(crate) struct Shares {
     division: Division,
@@ -205,8 +205,8 @@ impl Shares {
         self.lock().take_one(self.division, principal).then(|| self.share(principal, 1))
     }
 
-    /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each of them
-    /// has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
+    /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each
+    /// of them has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
     pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let (receiver, mut waiting) = {
             let mut state = self.lock();

@@ -33,7 +33,7 @@ pub(super) enum LimitValue {
     ResultBytes(u32),
 }
 
-/// The limits of one call that are not shared with other calls.
+/// Limits that apply to each call by itself: its time and its sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CallBounds {
     pub(crate) time: Option<Duration>,

@@ -32,8 +32,8 @@ impl VisibleMethods {
         self.listed.iter().map(|(name, _)| name)
     }
 
-    /// Returns the list of a service. The outer `None` means that the service does not restrict its methods; the inner `None`
-    /// means that the list is unknown.
+    /// Returns the list of a service. The outer `None` means that the service does not restrict its methods; the inner
+    /// `None` means that the list is unknown.
     pub(crate) fn of(&self, service: &str) -> Option<&Option<Arc<MethodSet>>> {
         self.listed.iter().find(|(name, _)| **name == *service).map(|(_, listed)| listed)
     }

@@ -55,8 +55,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// Time limit for opening a connection, including TLS.
     pub connect: Duration,
-    /// Maximum time that all requests together wait for a server that was never reached. Most clients give up after 15 s or 30 s,
-    /// and then do not show the reason.
+    /// Maximum time that all requests together wait for a server that was never reached. Most clients give up after 15
+    /// s or 30 s, and then do not show the reason.
     pub first_request_wait: Duration,
     /// Maximum time that a request waits for a server that was reached before but is not running now.
     pub request_wait: Duration,
@@ -108,8 +108,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Adds a header, written as `Name: value` or `Name:value`. A second header of the same name is sent as well. `Authorization`
-    /// replaces the token.
+    /// Adds a header, written as `Name: value` or `Name:value`. A second header of the same name is sent as well.
+    /// `Authorization` replaces the token.
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();

@@ -133,8 +133,8 @@ impl Dispatcher {
         }
     }
 
-    /// Responds to each request with an error. Skips an id that is already in flight, because the client would take the error for
-    /// the response to the earlier request.
+    /// Responds to each request with an error. Skips an id that is already in flight, because the client would take the
+    /// error for the response to the earlier request.
     async fn reject(&self, ids: &[MessageId], error: &RpcError) {
         let ids: HashSet<&MessageId> =
             ids.iter().filter(|id| !self.bridge.in_flight.has(id)).collect();

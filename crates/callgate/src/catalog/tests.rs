@@ -218,7 +218,7 @@ fn methods_are_sorted_and_found_by_id_and_name() {
     let ids: Vec<&str> = catalog.entries().map(|entry| entry.id.as_str()).collect();
     assert_eq!(ids, ["a", "b.x", "c"]);
     assert_eq!(catalog.by_name("b_x").unwrap().id().as_str(), "b.x");
-    // Each endpoint has its own format.
+    // A method id is not a tool name, and a tool name is not a method id.
     assert!(catalog.by_name("b.x").is_none());
     assert!(catalog.by_id("b_x").is_none());
 }
@@ -229,7 +229,7 @@ fn a_name_that_tells_of_another_method_is_a_finding() {
     let collided = |id| catalog.by_id(id).unwrap().findings().contains(&Finding::NameCollision);
     assert!(collided("user.get"));
     assert!(!collided("user_get") && !collided("other") && !collided(&"long.".repeat(20)));
-    // The hash is removed together with the other method, and kept with a stored name.
+    // Without the other method, the name has no hash, unless the name with the hash is stored.
     let stored = catalog.by_id("user.get").unwrap().name().as_str().to_owned();
     let previous = Some(Arc::new(catalog));
     for (name, is_found) in [(None, false), (Some(stored.as_str()), true)] {
@@ -369,6 +369,6 @@ fn output_other_than_an_object_is_wrapped_with_its_definitions() {
     );
     let object = json!({"properties": {}, "type": "object"});
     assert_eq!(wrapped(object.clone()), Some(object));
-    // A reference to the root cannot be moved, so no output schema is declared there.
+    // A schema with a reference to its root cannot be wrapped, so the tool has no output schema.
     assert_eq!(wrapped(json!({"type": "array", "items": {"$ref": "#"}})), None);
 }

@@ -1,4 +1,5 @@
-//! Checks large values, and values with large schemas, on blocking threads. The threads are shared fairly among callers.
+//! Checks large values, and values with large schemas, on blocking threads. The threads are shared fairly among
+//! callers.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;

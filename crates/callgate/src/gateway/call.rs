@@ -21,7 +21,7 @@ use crate::wire::jsonrpc::RpcError;
 /// Time that a call can wait for answers of its client without using up its time limit. Longer waiting counts.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// Interval between checks that the method is still waiting for the client.
+/// Interval between checks whether the method is still waiting for the client.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Error of a request in a batch whose replies are already too large.
@@ -231,7 +231,7 @@ impl TimeLimit {
     }
 }
 
-/// Runs a call with a time limit. Time in which the method waits for the client does not count.
+/// Runs a call with a time limit. The time in which the method waits for the client does not count, up to [`MAX_WAIT`].
 pub(crate) async fn with_time_limit<T>(
     limit: impl Into<TimeLimit>,
     client: &Client,

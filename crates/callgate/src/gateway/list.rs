@@ -25,7 +25,7 @@ pub(super) type DocumentCache = LruCache<(u64, Document), Bytes>;
 pub(super) enum Document {
     /// Text of [`Gateway::resource_text`].
     Resource(ToolFormat),
-    /// OpenRPC document, which contains the name and the version of the settings.
+    /// OpenRPC document, which contains the server's name and version from the settings.
     OpenRpc(Arc<Settings>),
 }
 
@@ -73,7 +73,7 @@ impl Gateway {
         (page.tools, last.map(|entry| entry.id().clone()))
     }
 
-    /// Returns a JSON string whose text is the JSON of the caller's tools, up to 4 MiB.
+    /// Returns the caller's tools as JSON, encoded once more as a JSON string. Contains at most 4 MiB of tools.
     pub(crate) fn resource_text(&self, caller: &Caller, format: ToolFormat) -> Bytes {
         let snapshot = self.snapshot.load();
         let listing = Self::listing(&snapshot, caller);

@@ -1,4 +1,4 @@
-//! Checks that the profiles of clients choose, with their messages. Checks for all clients are in `general.rs`.
+//! The checks from which client profiles choose, and their messages. Checks for all clients are in `general.rs`.
 
 use serde_json::{Map, Value};
 use thiserror::Error;

@@ -27,9 +27,9 @@ pub use problem::ArgumentsError;
 
 /// Maximum size of arguments whose errors are reported in detail, in bytes.
 const MAX_EXPLAINED: usize = 16 * 1024;
-/// Maximum product of the number of values in the arguments and the number of subschemas, for which errors are reported in
-/// detail. The validator collects the errors of every branch of a union before it returns the first one, so a small call could
-/// take minutes and gigabytes. Without details, the check is much faster.
+/// Errors are reported in detail only if the number of values in the arguments, multiplied by the number of subschemas,
+/// is at most this number. The validator collects the errors of every branch of a union before it returns the first
+/// one, so a small call could take minutes and gigabytes. Without details, the check is much faster.
 const MAX_ERRORS: usize = 20_000;
 
 /// How parameters are sent to an upstream.
@@ -42,10 +42,11 @@ pub enum ParamStyle {
     /// By position, as an array in the order of the signature.
     #[serde(rename = "position", alias = "positional")]
     Positional,
-    /// By position. If a parameter before the last given one is absent, by name instead.
+    /// By position. If a parameter before a given one is absent, has no default and does not allow null, parameters are
+    /// sent by name instead.
     #[serde(rename = "either")]
     Either,
-    /// By position, with null for an absent parameter before a given one.
+    /// By position. An absent parameter before a given one is sent as its default, or else as null.
     #[serde(rename = "position-null")]
     PositionalNull,
 }
@@ -54,8 +55,8 @@ impl ParamStyle {
     /// All styles.
     pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
 
-    /// Returns the style that applies to a method. A style of the method takes precedence over the style of the upstream,
-    /// except [`Self::Either`], with which the service accepts all styles.
+    /// Returns the style that applies to a method. The style of the method takes precedence over the style of the
+    /// upstream, unless it is [`Self::Either`]: then the service accepts all styles.
     pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
         match method {
             None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
@@ -110,7 +111,7 @@ pub(crate) struct CompiledInput {
     schema: Value,
     /// Number of subschemas; `None` if the schema has references.
     subschemas: Option<usize>,
-    /// Checks parameters without the others; compiled on first use. `None` if it cannot be compiled.
+    /// Checks each parameter on its own. Compiled on first use; `None` if it cannot be compiled.
     property_validator: OnceLock<Option<jsonschema::Validator>>,
 }
 
@@ -221,7 +222,7 @@ impl CompiledInput {
         RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
 
-    /// Fast path for valid arguments to which at most defaults are added. Parses the arguments only once.
+    /// Fast path for valid arguments that need no change other than added defaults. Parses the arguments only once.
     fn params_as_given<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
         if let Some(present) = self.text_check.as_ref().and_then(|it| it.properties(raw.get())) {
             return self.with_defaults(raw, |number, _| present.contains(number));
@@ -277,7 +278,7 @@ impl CompiledInput {
         *param.allows_null.get_or_init(|| self.is_valid_alone(&param.name, Value::Null))
     }
 
-    /// Checks an argument without the others. Returns `None` if the properties of the schema cannot be compiled.
+    /// Checks one argument on its own. Returns `None` if the properties of the schema cannot be compiled.
     fn is_valid_alone(&self, name: &str, value: Value) -> Option<bool> {
         let compiled = || compile_properties(&self.schema).ok();
         let validator = self.property_validator.get_or_init(compiled).as_ref()?;
@@ -437,8 +438,8 @@ impl CompiledInput {
         param.default.as_deref().or_else(|| has_null().then_some("null"))
     }
 
-    /// Returns two parameters: the first cannot be sent by position if the second, an optional parameter before it, is
-    /// absent. Returns `None` if there is no such pair.
+    /// Finds a parameter that cannot be sent by position if the optional parameter before it is absent. Returns the
+    /// names of both, the optional one last. Returns `None` if there is no such parameter.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {
             self.is_required(&param.name)
@@ -452,7 +453,7 @@ impl CompiledInput {
 
 /// Reason why arguments cannot be sent by position.
 enum PositionalError<'a> {
-    /// A parameter before a given one is absent and has no default.
+    /// A parameter before a given one is absent, and neither a default nor null can be sent for it.
     Gap(&'a CompiledParam),
     /// An argument is not declared.
     Undeclared,

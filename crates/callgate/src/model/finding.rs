@@ -13,7 +13,7 @@ pub enum Finding {
         "declared neither read-only nor destructive, so clients see it as destructive; declare one of the two"
     )]
     MissingSafety,
-    /// Whether calls have side effects was guessed, for example from the name.
+    /// The safety was guessed, for example from the name.
     #[error(
         "the safety is guessed, so a failed call is never repeated; declare the method read-only or destructive"
     )]
@@ -45,8 +45,8 @@ pub enum Finding {
          refuse it"
     )]
     UnportableProperty(String),
-    /// A pattern needs look-around or back-references, or is too large, so that checking it has no time
-    /// bound.
+    /// A pattern needs look-around or back-references, or is too large. Values are not checked against it, because a
+    /// match could take too long.
     #[error(
         "the pattern `{0}` cannot be matched in linear time; clients see it, but values are not checked against it; simplify it"
     )]

@@ -249,8 +249,8 @@ impl Method {
         Ok(self)
     }
 
-    /// Like [`Self::input_schema`], but clients see the schema unchanged, even if it has `$schema` or unions at the root. Some
-    /// clients drop all tools of a server that has such a schema.
+    /// Like [`Self::input_schema`], but clients see the schema unchanged, even if it has `$schema` or unions at the
+    /// root. Some clients drop all tools of a server that has such a schema.
     pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(schema.clone())?;
         if let Input::Schema { check, advertised, is_exact } = &mut method.input {
@@ -298,7 +298,8 @@ impl Method {
         self
     }
 
-    /// Sets a guess about side effects. Clients see the guess. As for a destructive method, a failed call is not repeated.
+    /// Sets a guess about side effects. Clients see the guess. A failed call is
+    /// not repeated, as if the method were destructive.
     pub fn guessed_safety(mut self, guess: Safety) -> Self {
         (self.safety, self.safety_is_guess) = (Some(guess), true);
         self
@@ -404,8 +405,8 @@ impl Param {
         self
     }
 
-    /// Makes the parameter optional and variadic; it must be the last one. If parameters are sent by position, each item of its
-    /// list is sent as a separate parameter.
+    /// Makes the parameter optional and variadic; it must be the last one. If parameters are sent by position, each
+    /// item of its list is sent as a separate parameter.
     pub fn variadic(self) -> Self {
         Self { variadic: true, ..self.optional() }
     }

@@ -21,16 +21,17 @@ pub(crate) mod walk;
 pub(crate) enum Purpose {
     /// Shown to clients.
     Advertise,
-    /// Checks arguments. Differs from the advertised schema in two points: PHP's `array` also accepts a list, and renamed
-    /// parameters have their original name under [`WIRE_NAME`].
+    /// Checks arguments. Differs from the advertised schema in two points: PHP's `array` also accepts a list, and
+    /// renamed parameters have their original name under [`WIRE_NAME`].
     Check,
 }
 
-/// Keyword of check schemas for the original name of a renamed parameter.
+/// Keyword in check schemas whose value is the original name of a renamed parameter.
 pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 
-/// Keyword of the last parameter of a variadic method. If parameters are sent by position, each item of this array is a separate
-/// parameter. Not advertised.
+/// Keyword that marks the last parameter of a variadic method. Clients do not see it.
+///
+/// The value of the parameter is an array. If parameters are sent by position, each item is sent as a separate parameter.
 pub const REST_PARAM: &str = "x-callgate-rest";
 
 /// Keyword of check schemas that accept all arguments. Such a schema only defines how arguments are sent.

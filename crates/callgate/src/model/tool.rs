@@ -159,8 +159,8 @@ fn input_schemas<'m>(
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
-/// Refuses a variadic parameter that is not the last one: if sent by position, its values could not be told apart from those of
-/// the next parameter.
+/// Refuses a variadic parameter that is not the last one: if sent by position, its values could not be told apart from
+/// those of the next parameter.
 fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     let mut before_last = properties.rev().skip(1);
@@ -170,7 +170,8 @@ fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     }
 }
 
-/// Returns `true` if undeclared arguments are refused, and the advertised schema could declare this but does not.
+/// Returns `true` if undeclared arguments are refused and the advertised schema needs an additional
+/// `additionalProperties` to say so.
 fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> bool {
     let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
     let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);
@@ -181,8 +182,8 @@ fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> b
         && advertised.get(keyword).is_none()
 }
 
-/// Returns `true` if the check schema may differ from the advertised schema. For most methods this is `false`, and only one
-/// schema is generated.
+/// Returns `true` if the check schema may differ from the advertised schema. For most methods this is `false`, and only
+/// one schema is generated.
 fn check_may_differ(param: &Param) -> bool {
     let is_array = |part: &TypeExpr| matches!(part, TypeExpr::Array | TypeExpr::Class(_));
     !is_portable(&param.name)
@@ -253,8 +254,8 @@ fn output_schema<'m>(
     })
 }
 
-/// Returns `true` if every result is known to match the type. This is not known for PHP's `array`, which can become `{}` or `[]`,
-/// for `mixed`, and for undefined classes.
+/// Returns `true` if every result is known to match the type. Returns `false` for types that contain `mixed`, `null`,
+/// an undefined class, or PHP's `array`, which can become `{}` or `[]`.
 fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
     let is_unspecific = |ty: &TypeExpr| {
         ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
@@ -265,7 +266,8 @@ fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
 }
 
 /// Writes the annotations. Both hints, read-only and destructive, are always present. A declared safety overrides the
-/// annotations, and the annotations override a guess. Returns the safety that clients see and the safety for repeating calls.
+/// annotations, and the annotations override a guess. Returns the safety that clients see and the safety for repeating
+/// calls.
 fn write_annotations(
     method: &Method,
     out: &mut Vec<u8>,

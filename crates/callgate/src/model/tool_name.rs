@@ -1,8 +1,8 @@
 //! Tool names: names that all MCP clients accept, derived from method ids.
 //!
-//! A tool name is the prefix, `__` and the id. Characters that clients do not accept are replaced by `_`. A name that collides
-//! with another one, or is too long, is truncated if necessary and ends with a short hash of the id. The registry stores
-//! generated names, so that they do not change later.
+//! A tool name is the prefix, `__` and the id. Characters that clients do not accept are replaced by `_`. A name that
+//! collides with another one, or is too long, is truncated if necessary and ends with a short hash of the id. The
+//! registry stores generated names, so that they do not change later.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -99,12 +99,12 @@ fn is_plain(c: char) -> bool {
 pub struct NameRequest<'a> {
     /// Id of the method.
     pub id: &'a str,
-    /// Stored or chosen name, without the prefix.
+    /// Name that the registry stores or that was set as `tool_name`, without the prefix.
     pub preferred: Option<&'a str>,
 }
 
-/// Returns a name or an error for each method. Ids must be unique. `reserved` are names, without the prefix, of methods that are
-/// not served at the moment.
+/// Returns a name or an error for each method. Ids must be unique. `reserved` are names, without the prefix, of methods
+/// that are not served at the moment.
 ///
 /// ```
 /// use callgate::model::{NameRequest, tool_names};
@@ -150,8 +150,8 @@ pub fn tool_names<'r>(
     names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
 }
 
-/// Returns the stored or chosen name, or the reason why it is invalid. Returns `None` if the name is too long with the prefix;
-/// the method then gets a generated name.
+/// Returns the preferred name with the prefix, or the reason why it is invalid. Returns `None` if the name is too long
+/// with the prefix. The method then gets a generated name.
 fn preferred_name(
     prefix: &Prefix,
     local: &str,

@@ -1,7 +1,7 @@
 //! Classes that the registry defines.
 //!
-//! A class is defined by fields or by a JSON Schema. Many clients ignore `$ref`, so classes are inlined. Recursive and large
-//! classes are written to `$defs` instead. Which classes are inlined is decided when the definitions are loaded.
+//! A class is defined by fields or by a JSON Schema. Many clients ignore `$ref`, so classes are inlined. Recursive and
+//! large classes are written to `$defs` instead. Which classes are inlined is decided when the definitions are loaded.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -137,8 +137,8 @@ impl Types {
         (types, rejected)
     }
 
-    /// Adds a class's schema. The definitions in its `$defs` become separate classes, so that the schema can be nested in other
-    /// schemas.
+    /// Adds a class's schema. The definitions in its `$defs` become separate classes, so that the schema can be nested
+    /// in other schemas.
     fn add_schema(
         &mut self,
         name: &ClassName,
@@ -333,8 +333,8 @@ impl Types {
         self.reachable(named.into_iter())
     }
 
-    /// Finds a definition by the full name, otherwise by the short name. A definition without a namespace applies to classes in
-    /// any namespace.
+    /// Finds a definition by the full name, otherwise by the short name. A definition without a namespace applies to
+    /// classes in any namespace.
     fn lookup(&self, name: &ClassName) -> Option<(&ClassName, &TypeDefinition)> {
         self.definitions
             .get_key_value(name)
@@ -409,8 +409,8 @@ pub(crate) fn check_names<'a>(
     Ok(())
 }
 
-/// Returns the key of a class in `$defs`, which must be valid in a URI. Class names do not contain `-`, so the escapes are
-/// unambiguous.
+/// Returns the key of a class in `$defs`, which must be valid in a URI. Class names do not contain `-`, so the escapes
+/// are unambiguous.
 fn key_of(name: &ClassName) -> String {
     let mut key = String::with_capacity(name.as_str().len());
     for c in name.as_str().chars() {

@@ -40,9 +40,9 @@ pub(crate) fn is_invisible(c: char) -> bool {
 
 /// Returns the invisible characters of a text, with their positions.
 ///
-/// Emoji and several scripts need some of these characters, which are not returned: line ends, tabs, a joiner (U+200C,
-/// U+200D) between two visible characters outside of ASCII, and one selector (U+FE0F, U+FE0E) after a visible
-/// character.
+/// Line ends and tabs are not returned. Characters that emoji and several scripts need are not returned either: a
+/// joiner (U+200C, U+200D) between two visible characters outside of ASCII, and one selector (U+FE0F, U+FE0E) after a
+/// visible character.
 pub fn invisible_characters(text: &str) -> impl Iterator<Item = (usize, char)> {
     // The preceding character, if it is visible or an allowed selector.
     let mut before: Option<char> = None;
@@ -111,7 +111,7 @@ mod tests {
             .unwrap();
         for c in ('\u{a0}'..=char::MAX).chain(' '..='~') {
             let is_listed = validator.is_valid(&json!(c.to_string()));
-            // Unassigned code points of the range are default-ignorable or may become so.
+            // Unassigned code points in the ranges are default-ignorable, too.
             assert!(is_invisible(c) == is_listed, "{}", c.escape_unicode());
         }
     }

@@ -37,7 +37,7 @@ pub(crate) const MAX_BATCH: usize = 100;
 
 /// Members of a JSON-RPC message as raw JSON. Unknown members are ignored.
 ///
-/// `params` is generic, so that its type is deserialized in the same pass.
+/// `params` has a generic type, so that it is deserialized in the same pass.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
 pub(crate) struct Envelope<'a, P = &'a RawValue> {

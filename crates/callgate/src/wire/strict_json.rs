@@ -65,8 +65,8 @@ pub(crate) fn refuse_string(text: &str) -> Result<(), serde_json::Error> {
     Err(Error::invalid_type(Unexpected::Other("string"), &"an object"))
 }
 
-/// Deserializes a value that is short in valid requests. Fails if it is longer than [`MAX_SHORT`], because the error for
-/// a string in place of another type contains the whole string, escaped.
+/// Deserializes a value that is short in valid requests. Fails if it is longer than [`MAX_SHORT`], because the error
+/// for a string in place of another type contains the whole string, escaped.
 pub(crate) fn short<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, serde_json::Error> {
     if raw.get().len() > MAX_SHORT {
         return Err(Error::custom(format_args!("longer than {MAX_SHORT} bytes")));

@@ -28,10 +28,10 @@ use crate::error_hints::{hinted, nearest};
 use crate::{logging, printer, registry};
 use client::ToolCall;
 
-/// Time limit for the connection to end. Calls have a separate time limit.
+/// Maximum time to finish the call after the input has ended. It is long, because calls have a separate time limit.
 const END_TIMEOUT: Duration = Duration::from_hours(24);
-/// Time for which the bridge waits for a server that does not answer. It is shorter than the default of `callgate bridge`,
-/// because a person waits.
+/// Time for which the bridge waits for a server that does not answer. It is shorter than the default of `callgate
+/// bridge`, because a person waits.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a message without its arguments, in bytes.
 const MAX_ENVELOPE: usize = 4096;

@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
             let mut row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
             apply(&mut row, &fields);
             row.exposed.get_or_insert_with(|| "1".to_owned());
-            // The key of the method's actions does not change with the upstream.
+            // Stores the key of the method's actions, so that a later change of the upstream does not change the key.
             row.plugin = Some(row.upstream_name().to_owned());
             row.method = Some(id.clone());
             check_row(&row)?;
@@ -198,7 +198,7 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);
     if !fields.sections.is_empty() {
-        // The row repeats the sections, so that the method is closed, not open, if an action is lost.
+        // The row repeats the sections of the actions. If an action is lost, the method is then closed instead of open.
         let idents: Vec<&str> = fields.sections.iter().map(|(ident, _)| ident.as_str()).collect();
         row.sections = Some(json!(idents).to_string());
     }

@@ -123,7 +123,8 @@ pub(super) async fn add_keys(
     Ok(())
 }
 
-/// Returns `true` if requests go to another server than before. URLs in variables or files are compared by name.
+/// Returns `true` if requests go to another server than before. For a URL in a variable or a file, compares the name of
+/// the variable or the file.
 fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
     let server = |url: Option<&Value>| url?.as_str()?.parse::<Target>().ok()?.with_path("/").ok();
     let old = server(before);
@@ -131,7 +132,7 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
 }
 
 async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()> {
-    // If the file also defines the upstream, users' credentials belong to that one.
+    // If the configuration file also defines the upstream, the users' credentials are kept for it.
     let is_in_file = config.upstreams.is_in_file(name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
     printer::message(format_args!("removed upstream `{name}`"));

@@ -53,8 +53,8 @@ impl Docblock {
         texts.any(|text| text.to_ascii_lowercase().contains(word))
     }
 
-    /// Returns a tag that looks like a misspelled `name`: a tag that contains `name`, or differs from it by one typo. Ignores
-    /// case.
+    /// Returns a tag that looks like a misspelled `name`: a tag that contains `name`, or differs from it by one typo.
+    /// Ignores case.
     pub(crate) fn misspelled(&self, name: &str) -> Option<&str> {
         let name = name.to_ascii_lowercase();
         let is_misspelled = |tag: &str| {

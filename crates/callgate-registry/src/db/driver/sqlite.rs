@@ -42,7 +42,7 @@ struct SqliteFile {
     file: Option<FileId>,
     /// Maximum time to wait for another writer.
     write_timeout: Duration,
-    /// Taken out when the file is dropped.
+    /// When the file is dropped, the task that closes the connections takes the guard.
     open: Option<OpenGuard>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) trait SqlxDriver: sqlx::Database {
 }
 
 /// Implements [`SqlxDriver`] with functions that write the placeholders of a statement, bind JSON, and convert a value
-/// that is not null. A macro, because sqlx has no bound for a type that every database can bind.
+/// that is not null. This is a macro, because sqlx has no trait bound for types that every database can bind.
 macro_rules! impl_sqlx_driver {
     ($database:ty, $placeholders:expr, $json:expr, $cell:expr) => {
         #[async_trait::async_trait]
@@ -83,7 +83,7 @@ where
 pub(super) struct PooledConnection<D: SqlxDriver> {
     connection: PoolConnection<D>,
     limit: Duration,
-    /// Whether no reply is outstanding on the connection.
+    /// Whether all replies have arrived on the connection.
     is_sound: bool,
 }
 

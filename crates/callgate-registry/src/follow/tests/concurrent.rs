@@ -97,7 +97,7 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     });
     let took = followed.until(async |it| it.ask("one").await.is_err()).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
-    // The catalog does not wait for them either, because it contains the requirements of methods.
+    // The catalog does not wait for the messages either, because it contains the requirements of methods.
     followed.set(|rows| {
         rows.catalog.methods = vec![method("a")];
         rows.change_counters.catalog += 1;

@@ -72,7 +72,8 @@ impl Followed {
         self.registry.authenticator().store().is_unavailable()
     }
 
-    /// Waits until the condition holds, and returns the elapsed time. The clock advances automatically while all tasks wait.
+    /// Waits until the condition holds, and returns the elapsed time. The clock advances automatically while all tasks
+    /// wait.
     pub(super) async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is_so(self).await {
@@ -325,7 +326,7 @@ async fn a_catalog_that_cannot_be_built_is_tried_ever_more_rarely() {
     sleep(Duration::from_mins(1)).await;
     let failed = builds() - before;
     assert!((5..25).contains(&failed), "{failed} builds in a minute");
-    // What changed since may be what was wrong.
+    // The change may have removed the cause of the failure, so the catalog is built at once.
     followed.set(|rows| rows.change_counters.catalog += 1);
     sleep(POLL * 2).await;
     assert_eq!(builds() - before, failed + 1);

@@ -13,8 +13,8 @@ pub(crate) enum CancelBy {
     /// By sending a message. Other requests of the same batch continue.
     BatchMessage,
     Disconnect,
-    /// By closing the connection. The connection is also closed when the input ends, because a request of this kind does
-    /// not end by itself.
+    /// By closing the connection. The connection is also closed when the input ends, because a request of this kind
+    /// does not end by itself.
     DisconnectAtEnd,
 }
 

@@ -26,7 +26,7 @@ fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Valu
     document
 }
 
-/// Compiles each schema in place. References are resolved in the whole document.
+/// Checks that the target of each reference exists in the document, and that it compiles.
 fn every_reference_resolves(document: &Value) {
     let parts = ["/methods", "/components/schemas"].map(|at| document.pointer(at));
     let mut references = Vec::new();
@@ -277,7 +277,7 @@ fn too_much_for_one_document_is_refused_and_says_where_to_look() {
     "#);
 }
 
-/// Another server that imports the document would otherwise repeat calls because of the guess.
+/// With a guessed safety in the document, a server that imports it would repeat failed calls.
 #[test]
 fn a_guessed_safety_is_not_in_the_document() {
     let guess = Method::new("b".parse().unwrap()).guessed_safety(Safety::ReadOnly);

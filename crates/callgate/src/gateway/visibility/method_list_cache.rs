@@ -246,8 +246,8 @@ impl MethodListCache {
         }
     }
 
-    /// Hides a method that the service denied to the caller. If several callers share an identity, requests the list
-    /// again instead.
+    /// Hides a method that the service denied to the caller. If the denial is not certain, or if callers share the
+    /// anonymous identity, the list is requested again instead.
     pub(super) async fn note_denial(&self, caller: &Caller, id: &str, denial: Denial) {
         let Some(Some(identity)) = self.identity(caller).await else { return };
         let Some(entry) = self.callers.get(&identity) else { return };

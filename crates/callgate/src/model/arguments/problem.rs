@@ -84,7 +84,7 @@ fn null_hint(parameter: &str, value: &Value, input: &CompiledInput) -> &'static 
     if is_meant { "; omit the argument, since null is not allowed" } else { "" }
 }
 
-/// Reports arguments that are not declared, with the similar parameters that are not given.
+/// Reports arguments that are not declared. Suggests similar parameters that were not given.
 pub(super) fn unknown<'a>(
     arguments: impl Iterator<Item = &'a str>,
     params: &[CompiledParam],

@@ -497,7 +497,7 @@ fn errors_of_many_values_in_many_alternatives_are_reported_briefly() {
         "values": {"type": "array", "items": {"anyOf": alternatives(&inner)}},
     }});
     let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
-    // Detailed errors of 8 KiB would take seconds and gigabytes.
+    // Detailed errors for 8 KiB of arguments would take seconds and gigabytes.
     for (count, expected) in [
         (1, "argument `values.0`: array matches none of the alternatives"),
         (4000, "argument `values` does not match its schema, found array"),

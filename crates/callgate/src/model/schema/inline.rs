@@ -1,8 +1,8 @@
 //! Inlining of `$defs`.
 //!
-//! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large. [`crate::model::types`] applies the
-//! same rule to classes of the registry. Schemas can come from untrusted sources, so inlining adds at most [`MAX_ADDED_BYTES`] to
-//! a schema.
+//! Many clients ignore `$ref`, so definitions are inlined unless they are recursive or large. [`crate::model::types`]
+//! applies the same rule to classes of the registry. Schemas can come from untrusted sources, so inlining adds at most
+//! [`MAX_ADDED_BYTES`] to a schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,8 +100,8 @@ impl<'a> Inliner<'a> {
         })
     }
 
-    /// Keeps a definition as a reference if its inlined form is too large. Measures the definitions it refers to first, so that
-    /// inlining is idempotent.
+    /// Keeps a definition as a reference if its inlined form is too large. Measures the definitions it refers to first,
+    /// so that inlining is idempotent.
     fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
@@ -320,7 +320,7 @@ mod tests {
         assert!(inline(schema)["$defs"].is_object());
     }
 
-    /// Inlined, both would take gigabytes.
+    /// Without the limit, the longer text would be inlined to 4 GB and the shorter one to 65 MB.
     #[test]
     fn many_references_to_long_texts_add_bounded_bytes() {
         for length in [1 << 20, MAX_INLINE_BYTES / 2] {

@@ -119,8 +119,8 @@ pub(super) fn hide_own_keywords(root: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the properties of hidden root unions to the advertised schema. If several members declare the same property, its schema
-/// is the union of theirs.
+/// Adds the properties of hidden root unions to the advertised schema. If several members declare the same property,
+/// its schema is the union of theirs.
 fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
@@ -144,8 +144,8 @@ fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
 }
 
 /// Renames properties whose names clients reject: some model APIs reject a request with a name that does not match
-/// `^[a-zA-Z0-9_.-]{1,64}$`. Adds [`WIRE_NAME`] to renamed properties. Changes nothing if a keyword of the root other than `required` refers to
-/// property names.
+/// `^[a-zA-Z0-9_.-]{1,64}$`. Adds [`WIRE_NAME`] to renamed properties. Changes nothing if a keyword of the root other
+/// than `required` refers to property names.
 pub(super) fn rename_properties(root: &mut Map<String, Value>) {
     let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };

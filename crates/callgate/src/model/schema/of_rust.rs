@@ -15,7 +15,8 @@ use crate::model::method::DefinitionError;
 /// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
 /// `A`.
 ///
-/// The check schema has the bounds of integers, which clients do not need. It has no defaults, because serde fills them in.
+/// The check schema has the bounds of integers, which clients do not need. It has no defaults, because serde fills them
+/// in.
 pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     let mut schema = schema::<A>(SchemaSettings::draft2020_12().for_deserialize());
     if let Value::Object(root) = &mut schema {

@@ -164,7 +164,8 @@ impl Writer<'_> {
             TypeExpr::Literal(literal) => kind(json_type_of(literal)),
             TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
             TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
-            // The check also accepts a list, and the advertised schema must have the same structure as the check schema.
+            // The check also accepts a list, and the advertised schema must have the same structure as the check
+            // schema.
             TypeExpr::Array => kind("object") | kind("array"),
             TypeExpr::Class(name) => match self.types.resolve(name) {
                 Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
@@ -221,7 +222,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns `true` for PHP's `[]` as the default of an `array`. Such a default would contradict the advertised type `object`.
+/// Returns `true` for PHP's `[]` as the default of an `array`. Such a default would contradict the advertised type
+/// `object`.
 fn is_empty_map(param: &Param, default: &Value) -> bool {
     matches!(param.ty, ValueType::Type(TypeExpr::Array))
         && default.as_array().is_some_and(Vec::is_empty)

@@ -1,8 +1,8 @@
 //! Rewrites schemas so that each of them has one type.
 //!
-//! Some clients fail on a `type` with several types, or on a parameter without a type: they lose the tool, or all tools of the
-//! server. For MCP, several types are therefore written as `anyOf` of single types, and a missing type as `anyOf` of all types. A
-//! value is valid for the rewritten schema exactly if it is valid for the original.
+//! Some clients fail on a `type` with several types, or on a parameter without a type: they lose the tool, or all tools
+//! of the server. For MCP, several types are therefore written as `anyOf` of single types, and a missing type as
+//! `anyOf` of all types. A value is valid for the rewritten schema exactly if it is valid for the original.
 
 use std::collections::HashSet;
 
@@ -55,9 +55,9 @@ fn keywords_of(kind: &str) -> &'static [&'static str] {
 
 /// Returns the rewritten schema, or `None` if nothing has to be rewritten.
 ///
-/// A schema with references into its parts, such as `#/properties/a`, is not rewritten, because the parts would move. A schema
-/// with `unevaluatedItems` is not rewritten either, because the effect of that keyword depends on whether the same schema has
-/// `items`.
+/// A schema with references into its parts, such as `#/properties/a`, is not rewritten, because the parts would move. A
+/// schema with `unevaluatedItems` is not rewritten either, because the effect of that keyword depends on whether the
+/// same schema has `items`.
 pub(crate) fn single_types(schema: &Value) -> Option<Value> {
     let (mut is_affected, mut counts_items) = (false, false);
     for_each_schema(schema, &mut |map| {
@@ -233,7 +233,8 @@ fn is_within(member: &Value, types: &[String]) -> bool {
     }
 }
 
-/// Returns `true` if a nested property has the annotation `x-mcp-header`. Clients find the annotation only below `properties`.
+/// Returns `true` if a nested property has the annotation `x-mcp-header`. Clients find the annotation only below
+/// `properties`.
 fn has_headers(schema: &Schema) -> bool {
     let mut found = false;
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -286,7 +287,7 @@ fn list_all_types(schema: &mut Schema) {
 }
 
 /// Moves the members of nested unions to the outer one, since some clients support only one level. Inner unions are
-/// flattened first, because equal members of an inner `anyOf` would prevent that the outer union is flattened.
+/// flattened first. Otherwise, equal members of an inner `anyOf` would prevent flattening the outer union.
 fn flatten(schema: &mut Schema) {
     for outer in UNIONS {
         let Some(Value::Array(members)) = schema.get_mut(outer) else { continue };
@@ -581,7 +582,7 @@ mod tests {
             }
         }
 
-        /// No list of types remains in a schema of JSON types with values.
+        /// No list of types remains, except in schemas with `enum` or `const`.
         #[test]
         fn no_list_of_types_remains(types in any_types(), rest in any_schema()) {
             prop_assume!(!rest.to_string().contains("unevaluatedItems"));

@@ -2,8 +2,8 @@
 //!
 //! [`TextCheck`] knows types, ranges of integers, `properties`, `required`, `items`, enumerated strings and unions of
 //! different types. It accepts only text that is certainly valid. Everything else is checked by
-//! [`jsonschema::Validator`], which also reports why a value is invalid. For a call with small arguments and a small result, this
-//! saves a tenth of all instructions.
+//! [`jsonschema::Validator`], which also reports why a value is invalid. For a call with small arguments and a small
+//! result, this saves a tenth of all instructions.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::walk;
 
-/// Maximum number of properties of an object; the bits of [`Present`].
+/// Maximum number of properties of an object: [`Present`] has one bit for each.
 const MAX_PROPERTIES: usize = 64;
 
 /// Keywords that this check knows, beside `anyOf`.
@@ -64,7 +64,7 @@ struct ObjectCheck {
 }
 
 impl TextCheck {
-    /// Compiles a schema. Returns `None` if it has other keywords than those that this check knows.
+    /// Compiles a schema. Returns `None` if this check does not support the schema.
     pub(crate) fn compile(schema: &Value) -> Option<Self> {
         let mut check = Self::default();
         check.add(schema.as_object()?).then_some(check)
@@ -89,7 +89,8 @@ impl TextCheck {
         }
     }
 
-    /// Adds the values of a type. Returns `false` if the type is already present with another schema.
+    /// Adds the values of a type. Returns `false` if the type is already present, or if this check does not support its
+    /// schema.
     fn add_type(&mut self, name: &str, schema: &Map<String, Value>) -> bool {
         let options = schema.get("enum");
         let has_range = schema.contains_key("minimum") || schema.contains_key("maximum");
@@ -145,7 +146,7 @@ impl TextCheck {
 
 impl ObjectCheck {
     fn compile(schema: &Map<String, Value>) -> Option<Self> {
-        // An object with other members is left to the validator, whether it is open or closed.
+        // `true` and `false` are supported, because objects with undeclared members are always left to the validator.
         if schema.get("additionalProperties").is_some_and(|it| !it.is_boolean()) {
             return None;
         }

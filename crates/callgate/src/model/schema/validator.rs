@@ -10,15 +10,16 @@ use crate::model::method::DefinitionError;
 /// Maximum size of a compiled pattern, in bytes. A match takes longer the larger the compiled pattern is.
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
-/// Compiles a schema. Patterns returned by [`unchecked_patterns`] are left out. Keywords that would reject more values without
-/// the pattern, such as `not`, are left out too. If the schema has [`UNCHECKED`], the validator accepts all objects.
+/// Compiles a schema. Patterns returned by [`unchecked_patterns`] are left out. Keywords that would reject more values
+/// without the pattern, such as `not`, are left out too. If the schema has [`UNCHECKED`], the validator accepts all
+/// objects.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     if schema.get(UNCHECKED).is_some() {
         return build(&json!({"type": "object"})).map_err(|error| invalid(&error));
     }
     let built = match build(schema) {
         Err(_) if !unchecked_patterns(schema).is_empty() => {
-            // A reference into a keyword that was left out cannot be resolved.
+            // This fails if a reference points into a keyword that was left out. Then only the type is checked.
             build(&without_unchecked_patterns(schema.clone())).or_else(|_| {
                 build(&json!({"type": schema.get("type").unwrap_or(&json!("object"))}))
             })
@@ -36,8 +37,8 @@ pub(crate) fn compile_properties(schema: &Value) -> Result<Validator, Definition
     )
 }
 
-/// Returns the patterns that need a backtracking engine (look-around, back-references) or are too large when compiled. These
-/// patterns are not checked, because a client could make a match run for seconds.
+/// Returns the patterns that need a backtracking engine (look-around, back-references) or are too large when compiled.
+/// These patterns are not checked, because a client could make a match run for seconds.
 pub(crate) fn unchecked_patterns(schema: &Value) -> Vec<&str> {
     let mut patterns = Vec::new();
     for_each_schema(schema, &mut |map| patterns.extend(patterns_of(map)));

@@ -148,8 +148,8 @@ pub(crate) fn nodes(value: &Value) -> usize {
     }
 }
 
-/// Returns the size of a value as JSON, in bytes. Returns `None` as soon as the size exceeds `most`. Does not read a string
-/// that is too long, unlike a writer that counts the bytes.
+/// Returns the size of a value as JSON, in bytes. Returns `None` as soon as the size exceeds `most`. Does not read a
+/// string that is too long, unlike a writer that counts the bytes.
 pub fn json_bytes(value: &Value, most: usize) -> Option<usize> {
     let mut left = most;
     spend_json(value, &mut left)?;

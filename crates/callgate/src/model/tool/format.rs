@@ -42,7 +42,7 @@ impl ToolFormat {
     }
 }
 
-/// Parts of a tool that is serialized in the REST format, from which the other formats are made.
+/// Parts of a tool in the REST format. The other formats are assembled from these parts.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolParts {
     /// End of `{"name":…`.
@@ -173,7 +173,8 @@ pub(super) fn classify_output(schema: &Value) -> OutputKind {
 /// Keywords that change their meaning if the schema is nested in another one.
 const NOT_MOVABLE: [&str; 5] = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
-/// Wraps a schema as the property `result` of an object. Moves `$defs` to the new root, so that references still resolve.
+/// Wraps a schema as the property `result` of an object. Moves `$defs` to the new root, so that references still
+/// resolve.
 fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
     let has_keywords = schema.windows(2).any(|pair| pair == b"\"$");
     if !has_keywords {

@@ -1,5 +1,5 @@
-//! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them. Clients drop tools with an
-//! invalid annotation, so methods with one are rejected here.
+//! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them. Clients drop tools
+//! with an invalid annotation, so methods with one are rejected here.
 
 use serde_json::Value;
 

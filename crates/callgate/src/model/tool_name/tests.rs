@@ -125,7 +125,7 @@ proptest! {
         // Names are unique.
         let distinct: HashSet<&ToolName> = first.values().collect();
         prop_assert_eq!(distinct.len(), first.len());
-        // Only a method with a hashed name can be refused, and only if another id equals the hashed name.
+        // No method is refused. That could only happen if an id equals the hashed name of another.
         prop_assert_eq!(first.len(), ids.len());
         // Names do not change if methods are added and the registry stores the names that differ from the id.
         let remembered: BTreeMap<String, String> = first

@@ -269,7 +269,8 @@ impl Parser<'_> {
         text.parse().map(Some).map_err(|_| TypeProblem::Bound(text))
     }
 
-    /// Parses the part after `array` or `list`: a shape, type arguments, or nothing. Returns `bare` if there is nothing.
+    /// Parses the part after `array` or `list`: a shape, type arguments, or nothing. Returns `bare` if there is
+    /// nothing.
     fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, TypeProblem> {
         match self.peek() {
             Some('<') => {}

@@ -128,7 +128,8 @@ impl ServiceResponse {
         })
     }
 
-    /// Returns `true` for a JSON-RPC reply with HTTP 401. A reply means that the method has run, whatever the status is.
+    /// Returns `true` for a JSON-RPC reply with HTTP 401. A reply means that the method has run, whatever the status
+    /// is.
     pub(crate) fn has_run_despite_401(&self, id: &RequestId<'_>) -> bool {
         self.status == StatusCode::UNAUTHORIZED
             && read_reply(trimmed(&self.body)).is_ok_and(|reply| {

@@ -151,7 +151,8 @@ fn post_head(uri: &Uri, headers: HeaderMap) -> Vec<u8> {
     head
 }
 
-/// Returns the end of the head: the length of the body, and the empty line. Formatting it would take four times as long.
+/// Returns the end of the head: the length of the body, and the empty line. Formatting it would take four times as
+/// long.
 fn length_line(length: usize, line: &mut LengthLine) -> &[u8] {
     let (mut rest, mut start) = (length, MAX_DIGITS);
     while let Some(digit) = line.get_mut(..start).and_then(<[u8]>::last_mut) {

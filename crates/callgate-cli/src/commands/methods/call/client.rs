@@ -31,7 +31,7 @@ pub(super) struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Calls the tool on the server that `serve` runs, until the server's input ends. Returns the JSON-RPC reply.
+    /// Calls the tool and returns the JSON-RPC reply. `serve` runs the server until the server's input ends.
     pub(super) async fn send<E: Into<anyhow::Error>>(
         self,
         serve: impl AsyncFnOnce(

@@ -1,6 +1,7 @@
 //! Imports that a server repeats, each in a separate process.
 //!
-//! A malicious source may use up memory or time. Then only this process ends. The server logs the failure and continues.
+//! A malicious source may use up memory or time. Then only this process ends. The server logs the failure and
+//! continues.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Finds rows that refer to missing rows. Like Festi's tables, these tables have no foreign keys.
+//! Finds rows that refer to missing rows. Like Festi's tables, the registry's tables have no foreign keys.
 
 use std::collections::HashSet;
 

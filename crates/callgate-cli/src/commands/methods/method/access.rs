@@ -17,8 +17,8 @@ pub(super) struct Explained {
     pub(super) reason: String,
 }
 
-/// Asks the service with the caller's credential. Returns `None` if the service does not restrict which methods callers
-/// see.
+/// Asks the service, with the caller's credential, which methods the caller may see. Returns `None` if the service does
+/// not restrict this.
 pub(super) async fn decide(
     config: &Config,
     store: &Arc<SqlStore>,

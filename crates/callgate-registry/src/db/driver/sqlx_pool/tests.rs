@@ -10,7 +10,8 @@ use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::Pool;
 use crate::db::url::DatabaseUrl;
 
-/// Returns the servers. Their files are in cargo's directory for tests, which cargo does not set for unit tests.
+/// Returns the servers. Their files are in the directory of `CARGO_TARGET_TMPDIR`. Cargo does not set this variable for
+/// unit tests, so the path is derived from the path of the test program.
 fn servers() -> [&'static DatabaseServer; 2] {
     let program = std::env::current_exe().unwrap();
     let tmp = program.ancestors().nth(3).unwrap().join("tmp");

@@ -143,7 +143,7 @@ async fn a_client_that_listens_hears_when_its_tools_are_known_and_when_they_shri
     assert!(told.contains("notifications/tools/list_changed"), "{told}");
     site.release();
     site.list(1, &["open"]);
-    // No other request uses the list: an open stream counts as a use.
+    // Only the open stream uses the list, which is enough for the list to be requested again.
     let started = tokio::time::Instant::now();
     let told = changed(&mut listener).await;
     assert!(told.contains("notifications/tools/list_changed"), "{told}");

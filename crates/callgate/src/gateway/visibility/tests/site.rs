@@ -30,7 +30,7 @@ pub(super) struct Site {
 
 #[derive(Debug, Default)]
 struct Said {
-    /// Lists by user id; 0 stands for any user.
+    /// Lists by user id; 0 stands for callers without a credential.
     lists: HashMap<i64, Vec<String>>,
     /// The last replies, by user and credential.
     answered: HashMap<(i64, String), Vec<String>>,
@@ -104,7 +104,8 @@ impl Site {
         self.said().calls.clone()
     }
 
-    /// Returns the user and the credential at the service; `None` if the service lists nothing for them.
+    /// Returns the user and the credential at the service; `None` if the caller has no credential and the service does
+    /// not accept anonymous callers.
     fn known(&self, caller: &Caller) -> Option<(i64, String)> {
         let said = self.said();
         let user = caller.user.as_ref().map(|user| user.id);
@@ -202,7 +203,7 @@ pub(super) fn gateway() -> (Arc<Site>, Arc<Gateway>) {
     let upstreams: [(Arc<str>, Arc<dyn Upstream>); 2] =
         [(LOCAL.into(), Arc::new(local)), ("site".into(), Arc::clone(&site) as _)];
     let gateway = Arc::new(Gateway::new(upstreams));
-    // Methods that no user may call are not listed, so that lists are short.
+    // This service lists no methods, so `more` is not in the lists that tests expect.
     let more: Arc<dyn Upstream> = Arc::new(Site::default());
     gateway.set_dynamic_upstreams([("more".into(), more)]);
     gateway.set_catalog(Arc::new(builder.finish()));

@@ -182,10 +182,10 @@ async fn batch(
     })
 }
 
-/// Runs a call that is not ready. If the client does not accept event streams, replies with JSON. Otherwise replies with
-/// an event stream, with one exception: the client lists JSON before `text/event-stream`, requests no progress, and the
-/// call ends within [`STREAM_AFTER`] without sending a message first. If `share` is given, the call runs in a separate
-/// task, continues when its client disconnects, and releases the share when it ends.
+/// Runs a call that is not ready. If the client does not accept event streams, replies with JSON. Otherwise replies
+/// with an event stream, with one exception: the client lists JSON before `text/event-stream`, requests no progress,
+/// and the call ends within [`STREAM_AFTER`] without sending a message first. If `share` is given, the call runs in a
+/// separate task, continues when its client disconnects, and releases the share when it ends.
 async fn wait_for_call(
     accepted: AcceptedTypes,
     mut call: Box<RunningCall>,
