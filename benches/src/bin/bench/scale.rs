@@ -49,7 +49,7 @@ pub(crate) struct ScaleResults {
     /// CPU microseconds of a call with a token that the server has not seen, by round.
     pub(crate) unseen: Vec<f64>,
     pub(crate) swaps: Vec<SwapResults>,
-    /// Use of the cores in all rounds.
+    /// Use of the cores in the rounds that are included.
     pub(crate) cores: Vec<Cores>,
 }
 
@@ -136,14 +136,15 @@ fn cost(
         if let Some(last) = contenders.last_mut() {
             last.set_requests(unseen.take(plan.latency_length));
         }
-        let round =
-            |one: &Contender<'_>| one.paced_round(f64::from(PER_SECOND), plan.latency_length);
-        let round = contenders.iter().map(round).collect::<anyhow::Result<Vec<_>>>()?;
-        results.cores.extend(round.iter().map(|(_, cores)| *cores));
-        Ok(round)
+        let round = |one: &Contender<'_>| {
+            let ((_, cpu), cores) = one.paced_round(f64::from(PER_SECOND), plan.latency_length)?;
+            Ok(((cpu, cores), cores))
+        };
+        contenders.iter().map(round).collect::<anyhow::Result<Vec<_>>>()
     })?;
+    results.cores = rounds.iter().flatten().map(|(_, cores)| *cores).collect();
     let cpu = |number: usize| -> Vec<f64> {
-        rounds.iter().filter_map(|round| Some(round.get(number)?.1)).collect()
+        rounds.iter().filter_map(|round| Some(round.get(number)?.0)).collect()
     };
     results.unseen = cpu(SIZES.len());
     for (number, ((server, size), start_up)) in servers.iter().zip(SIZES).zip(start_ups).enumerate()
