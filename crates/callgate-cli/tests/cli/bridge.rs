@@ -122,19 +122,28 @@ fn without_options_the_bridge_connects_to_this_machine() {
 #[test]
 fn options_in_any_order_form_the_url() {
     let dir = TestDirectory::new();
-    let url = |arguments: &[&str]| {
-        let mut bridge = Bridge::start(dir.command(&[&["bridge"], arguments].concat()));
+    let url = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let mut bridge = Bridge::start(dir.command(&arguments));
         let answer = bridge.ask(1, "tools/call", &json!({}));
         answer["error"]["data"]["url"].as_str().unwrap().to_owned()
     };
-    let port = fixed_port().to_string();
-    let expected = format!("http://127.0.0.1:{port}/rpc/v1/");
-    assert_eq!(url(&["--path", "/rpc/v1/", "--port", &port, "--host", "127.0.0.1"]), expected);
-    assert_eq!(url(&["--host", "127.0.0.1", "--port", &port, "--path", "rpc/v1/"]), expected);
-    assert_eq!(url(&["--url", &expected]), expected);
-    for address in ["::1", "[::1]"] {
-        assert_eq!(url(&["--host", address, "--port", &port]), format!("http://[::1]:{port}/"));
-    }
+    let port = fixed_port();
+    let v4 = format!("http://127.0.0.1:{port}/rpc/v1/");
+    let v6 = format!("http://[::1]:{port}/");
+    let cases = [
+        (format!("bridge --path /rpc/v1/ --port {port} --host 127.0.0.1"), &v4),
+        (format!("bridge --host 127.0.0.1 --port {port} --path rpc/v1/"), &v4),
+        (format!("bridge --url {v4}"), &v4),
+        (format!("bridge --host ::1 --port {port}"), &v6),
+        (format!("bridge --host [::1] --port {port}"), &v6),
+    ];
+    // Each bridge waits for its server for some seconds.
+    std::thread::scope(|scope| {
+        for (arguments, expected) in &cases {
+            scope.spawn(move || assert_eq!(url(arguments), **expected));
+        }
+    });
 }
 
 #[test]
