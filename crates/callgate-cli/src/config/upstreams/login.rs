@@ -75,7 +75,7 @@ impl LoginTable {
             location,
             prefix: self.prefix.clone(),
             token: self.token.clone(),
-            refusals: self.refusals.iter().map(|text| text.to_lowercase()).collect(),
+            refusals: self.refusals.clone(),
             params,
         })
     }

@@ -25,12 +25,13 @@ const BATCH_REFUSED: [&str; 7] =
 
 /// Returns `true` if the service refused a request without a valid session. `others` are additional phrases.
 pub(crate) fn is_session_refused(error: &RpcError, others: &[String]) -> bool {
+    let normalized = |text: &str| text.trim().trim_end_matches(['.', '!']).to_lowercase();
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
-    [error.message.as_str(), data].iter().any(|text| {
-        let text = text.trim().trim_end_matches(['.', '!']).to_lowercase();
+    [error.message.as_str(), data].into_iter().map(normalized).any(|text| {
+        let contains = |phrase: String| !phrase.is_empty() && text.contains(&phrase);
         NO_SESSION.contains(&text.as_str())
             || SESSION_ENDED.iter().any(|start| text.starts_with(start))
-            || others.iter().any(|phrase| text.contains(phrase))
+            || others.iter().any(|phrase| contains(normalized(phrase)))
     })
 }
 
@@ -64,7 +65,9 @@ mod tests {
 
     #[test]
     fn errors_of_services_are_recognised_by_their_text() {
-        let session = |error: &RpcError| is_session_refused(error, &["log in again".to_owned()]);
+        let session = |error: &RpcError| {
+            is_session_refused(error, &["Log in again.".to_owned(), String::new()])
+        };
         let kinds = |error: &RpcError| {
             let kinds = [
                 ("session", session(error)),

@@ -49,7 +49,7 @@ pub struct Login {
     pub prefix: String,
     /// JSON Pointer to the token in the result of the login. If it is empty, the whole result is the token.
     pub token: String,
-    /// Additional error texts, in lower case, which mean that the session has ended.
+    /// Additional error texts which mean that the session has ended. Case, and a `.` or `!` at the end, do not matter.
     pub refusals: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Login {
             (options.oauth.is_some(), "`login` and `oauth` cannot be combined"),
             (
                 options.visibility.is_some(),
-                "`visibility = \"upstream\"` needs a credential of each caller, and `login` is for all of them",
+                "`visibility = \"upstream\"` needs a credential of each caller, but all callers share the session of `login`",
             ),
             (
                 !is_in_header && !self.is_request(),
