@@ -207,6 +207,7 @@ fn a_page_smaller_than_the_number_of_tools_is_a_warning() {
     for id in ["a.get", "b.get"] {
         dir.ok(&["method", "add", id, "--read-only"]);
     }
+    dir.ok(&["method", "add", "c.get", "--read-only", "--hidden"]);
     let talk = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
     let warning = "warning: there are 2 tools, and many clients read only the first page: a caller who may use more \
                    than 1 tools does not see all of them\n";

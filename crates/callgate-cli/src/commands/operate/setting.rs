@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use callgate::gateway::{SETTING_KEYS, Settings};
-use callgate_registry::{SqlStore, Store as _, settings};
+use callgate_registry::{SqlStore, Store as _, assemble, settings};
 use serde_json::json;
 
 use crate::cli::{ListArgs, SettingCommand};
+use crate::commands::assembly;
 use crate::config::Config;
 use crate::{printer, registry};
 
@@ -20,7 +21,7 @@ pub(crate) async fn run(config: &Config, command: SettingCommand) -> Result<()> 
             store.set_setting(&name, &value).await?;
             printer::message(format_args!("{name}={value}"));
             if name == "mcp_page_size" {
-                warn_of_pages(&store, &value).await?;
+                warn_of_pages(config, &store, &value).await?;
             }
             return Ok(());
         }
@@ -42,8 +43,8 @@ pub(crate) async fn run(config: &Config, command: SettingCommand) -> Result<()> 
 }
 
 /// Warns if not all tools fit on a page. Many clients read only the first page.
-async fn warn_of_pages(store: &SqlStore, size: &str) -> Result<()> {
-    let tools = store.catalog_rows().await?.methods.len();
+async fn warn_of_pages(config: &Config, store: &SqlStore, size: &str) -> Result<()> {
+    let tools = assemble(&store.catalog_rows().await?, assembly(config)).catalog.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {
         printer::message(format_args!(
             "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
