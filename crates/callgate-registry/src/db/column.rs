@@ -72,7 +72,7 @@ pub(super) const FLAG: ColumnType =
     column_type(Kind::Flag, ["INTEGER", "BOOLEAN", "BOOLEAN", "BIT"]);
 pub(super) const TIME: ColumnType =
     column_type(Kind::Time, ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
-/// 255 characters. SQL Server counts UTF-16 units, and limits the size of index keys.
+/// At most 255 characters. SQL Server counts UTF-16 units, and the size of its index keys allows only 420 of them.
 pub(super) const NAME: ColumnType = column_type(Kind::Text, bytewise!(255, 420));
 /// Generated lower-case column, for an index in MySQL and MariaDB. Other databases can index an expression. SQL Server
 /// could index such a column too, but would then refuse writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.

@@ -109,7 +109,7 @@ impl Options {
     }
 
     /// Adds a header, written as `Name: value` or `Name:value`. A second header of the same name is sent as well.
-    /// `Authorization` replaces the token.
+    /// `Authorization` replaces the token and an earlier `Authorization`.
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();

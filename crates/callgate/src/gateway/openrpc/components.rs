@@ -158,8 +158,8 @@ impl<'a> SchemaMover<'a> {
         Self { components, source, keys: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Returns a part of the schema for the document. If the part has references that cannot be moved, returns a schema
-    /// that accepts every value.
+    /// Returns a copy of a part of the source schema, with references that point into the document. If a reference
+    /// cannot be moved, returns a schema that accepts every value.
     fn move_schema(&mut self, schema: &Value) -> Value {
         let can_move = movable_references(schema).is_some_and(|references| {
             references.into_iter().all(|reference| self.moved_reference(reference).is_some())

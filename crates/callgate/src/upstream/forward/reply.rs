@@ -27,7 +27,7 @@ pub(crate) use unexpected::{Problem, UnexpectedResponse};
 /// Code that is used for errors without a code.
 const NO_CODE: i64 = -32000;
 
-/// Message for the error -32601 at the URL of a tool.
+/// Message that replaces the error -32601 in a response from the URL of a tool.
 const NOT_FOR_CALLER: &str = "The service behind this tool does not offer the tool to you: you may not use it, or it no longer exists";
 
 /// Maximum length of a media type.

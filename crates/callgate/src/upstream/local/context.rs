@@ -91,7 +91,7 @@ impl Context {
         self.client.ask(key, question).await
     }
 
-    /// Asks the user for the fields of `T`, a flat struct. Returns `None` if the user declined.
+    /// Asks the user for the fields of `T`, a flat struct. Returns `None` if the user declined or closed the form.
     ///
     /// ```
     /// use callgate::{Context, Error, method};
