@@ -83,6 +83,8 @@ fn both_hints_are_present_and_missing_safety_means_destructive() {
         method("destructive").safety(Safety::Destructive),
         hinted("hinted", json!({"readOnlyHint": true})),
         hinted("both", json!({"readOnlyHint": true, "destructiveHint": true})),
+        hinted("both_and_declared", json!({"readOnlyHint": true, "destructiveHint": true}))
+            .safety(Safety::ReadOnly),
         hinted("conflict", json!({"readOnlyHint": true})).safety(Safety::Destructive),
         hinted("guess", json!({})).guessed_safety(Safety::ReadOnly),
         hinted("corrected", json!({"destructiveHint": true})).guessed_safety(Safety::ReadOnly),
@@ -95,13 +97,16 @@ fn both_hints_are_present_and_missing_safety_means_destructive() {
     assert_eq!(hints("destructive"), (false, true));
     assert_eq!(hints("hinted"), (true, false));
     assert_eq!(hints("both"), (false, true));
+    assert_eq!(hints("both_and_declared"), (true, false));
     assert_eq!(hints("conflict"), (false, true));
     assert_eq!(hints("guess"), (true, false));
     assert_eq!(hints("corrected"), (false, true));
     assert_eq!(catalog.by_id("guess").unwrap().findings(), [Finding::GuessedSafety]);
     assert_eq!(catalog.by_id("corrected").unwrap().findings(), []);
     assert_eq!(catalog.by_id("bare").unwrap().findings(), [Finding::MissingSafety]);
-    assert_eq!(catalog.by_id("conflict").unwrap().findings(), [Finding::SafetyConflict]);
+    for id in ["both", "both_and_declared", "conflict"] {
+        assert_eq!(catalog.by_id(id).unwrap().findings(), [Finding::SafetyConflict], "{id}");
+    }
     assert_eq!(catalog.by_id("hinted").unwrap().findings(), []);
 }
 

@@ -20,7 +20,8 @@ pub enum Finding {
     GuessedSafety,
     /// The annotations contradict the declared safety, or each other.
     #[error(
-        "the annotations contradict the declared safety, which is used instead; remove the annotations"
+        "the annotations contradict the declared safety or each other; the declared safety applies, or else the method \
+         counts as destructive; correct the annotations"
     )]
     SafetyConflict,
     /// A class is not defined.

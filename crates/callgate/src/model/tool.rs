@@ -273,14 +273,21 @@ fn write_annotations(
     out: &mut Vec<u8>,
     findings: &mut Vec<Finding>,
 ) -> (Safety, Safety) {
-    let hinted = hinted_safety(&method.annotations, findings);
+    let hint = |name: &str| method.annotations.get(name).and_then(Value::as_bool);
+    let (is_read_only, is_destructive) = (hint("readOnlyHint"), hint("destructiveHint"));
+    let is_both = is_read_only == Some(true) && is_destructive == Some(true);
+    let hinted = match (is_read_only, is_destructive) {
+        (Some(true), _) if !is_both => Some(Safety::ReadOnly),
+        (Some(_), _) | (None, Some(true)) => Some(Safety::Destructive),
+        (None, _) => None,
+    };
     let declared = method.safety.filter(|_| !method.safety_is_guess).or(hinted);
     let safety = declared.or(method.safety).unwrap_or(Safety::Destructive);
     if declared.is_none() {
         let is_guess = method.safety.is_some();
         findings.push(if is_guess { Finding::GuessedSafety } else { Finding::MissingSafety });
     }
-    if hinted.is_some_and(|hinted| hinted != safety) {
+    if is_both || hinted.is_some_and(|hinted| hinted != safety) {
         findings.push(Finding::SafetyConflict);
     }
     let read_only = safety == Safety::ReadOnly;
@@ -292,17 +299,4 @@ fn write_annotations(
     }
     json(out, &annotations);
     (safety, declared.unwrap_or(Safety::Destructive))
-}
-
-fn hinted_safety(annotations: &Map<String, Value>, findings: &mut Vec<Finding>) -> Option<Safety> {
-    let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
-    match (hint("readOnlyHint"), hint("destructiveHint")) {
-        (Some(true), Some(true)) => {
-            findings.push(Finding::SafetyConflict);
-            Some(Safety::Destructive)
-        }
-        (Some(true), _) => Some(Safety::ReadOnly),
-        (Some(false), _) | (None, Some(true)) => Some(Safety::Destructive),
-        (None, _) => None,
-    }
 }
