@@ -166,7 +166,7 @@ CREATE TABLE callgate_keys (
 );
 CREATE INDEX callgate_keys_purpose ON callgate_keys (purpose, id);
 
--- MCP sessions that changed after they were opened; an unchanged session has no row. Servers read the rows above the last number that they have read. `subscriptions` lists the resources that the client subscribed to.
+-- MCP sessions that changed after they were opened; an unchanged session has no row. A server reads only rows with a higher `number` than those that it has read. `subscriptions` lists the resources that the client subscribed to.
 CREATE TABLE callgate_sessions (
     nonce         NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
     number        BIGINT NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. Servers read the rows above the last number that they have read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.
 CREATE TABLE callgate_messages (
     number    BIGINT NOT NULL,
     session   NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -198,7 +198,7 @@ CREATE TABLE callgate_servers (
 );
 CREATE INDEX callgate_servers_expiry ON callgate_servers (expires_at);
 
--- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
+-- Methods as the last import wrote them, as JSON. If a column of the method now has another value, it was changed by hand after the import. The next import keeps this value.
 CREATE TABLE callgate_imports (
     upstream   NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
     rpc_method NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,

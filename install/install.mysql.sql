@@ -170,7 +170,7 @@ CREATE TABLE IF NOT EXISTS callgate_keys (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- MCP sessions that changed after they were opened; an unchanged session has no row. Servers read the rows above the last number that they have read. `subscriptions` lists the resources that the client subscribed to.
+-- MCP sessions that changed after they were opened; an unchanged session has no row. A server reads only rows with a higher `number` than those that it has read. `subscriptions` lists the resources that the client subscribed to.
 CREATE TABLE IF NOT EXISTS callgate_sessions (
     nonce         VARCHAR(64) NOT NULL,
     number        BIGINT NOT NULL,
@@ -184,7 +184,7 @@ CREATE TABLE IF NOT EXISTS callgate_sessions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. Servers read the rows above the last number that they have read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.
 CREATE TABLE IF NOT EXISTS callgate_messages (
     number    BIGINT NOT NULL,
     session   VARCHAR(64) NOT NULL,
@@ -204,7 +204,7 @@ CREATE TABLE IF NOT EXISTS callgate_servers (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, and is kept.
+-- Methods as the last import wrote them, as JSON. If a column of the method now has another value, it was changed by hand after the import. The next import keeps this value.
 CREATE TABLE IF NOT EXISTS callgate_imports (
     upstream   VARCHAR(255) NOT NULL,
     rpc_method VARCHAR(255) NOT NULL,

@@ -360,7 +360,7 @@ impl Plan {
         }
     }
 
-    /// Records a row whose safety nobody has declared, or whose guess was approved.
+    /// Adds a method whose safety is unknown or a guess to `guesses`. Counts a method whose guess was approved.
     fn add_guess(&mut self, row: &MethodRow, proposal: &Proposal) {
         let (safety, is_guess) = row.safety_or_guess();
         if is_guess || safety.is_none() {

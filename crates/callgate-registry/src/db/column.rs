@@ -110,7 +110,8 @@ pub(super) const JSON: ColumnType = ColumnType {
     name: JSON_TYPE,
     check: ["", "", "JSON_VALID({})", "ISJSON({}) = 1"],
 };
-/// Check of JSON. MariaDB accepts up to 31 levels, so texts with more than 30 opening brackets are not checked.
+/// Check of JSON. MariaDB cannot check more than 31 levels, so texts with more than 30 opening brackets are accepted
+/// without a check.
 const DEEP: &str = "JSON_VALID({}) OR \
     CHAR_LENGTH({}) - CHAR_LENGTH(REPLACE(REPLACE({}, '{', ''), '[', '')) > 30";
 pub(super) const DEEP_JSON: ColumnType =

@@ -202,8 +202,8 @@ pub(crate) enum Purpose {
     /// Reads a snapshot, with the longer time limit. SQL Server provides no snapshots, so operations compare the change
     /// counter before and after the reads.
     Read,
-    /// Writes rows. First locks the counters of catalog and access. The triggers of plain SQL statements increment the
-    /// same counters, so that all writers run one after the other.
+    /// Writes rows. First locks the counters of catalog and access. Plain SQL statements increment the same counters
+    /// through triggers. So all writers run one after the other.
     Write,
     /// Writes tokens. Locks only the counter of tokens, so that a long import does not delay a revocation.
     Tokens,

@@ -312,7 +312,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         about: "MCP sessions that changed after they were opened; an unchanged session has no row. \
-                Servers read the rows above the last number that they have read. `subscriptions` lists the \
+                A server reads only rows with a higher `number` than those that it has read. `subscriptions` lists the \
                 resources that the client subscribed to.",
         name: "callgate_sessions",
         short: "sessions",
@@ -331,7 +331,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         about: "Answers and cancellations of clients for calls that run on another server, as JSON-RPC \
-                messages. Servers read the rows above the last number that they have read. Deleted after a minute.",
+                messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.",
         name: "callgate_messages",
         short: "messages",
         columns: &[
@@ -354,8 +354,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Methods as the last import wrote them, as JSON. A column that differs was changed by hand since, \
-                and is kept.",
+        about: "Methods as the last import wrote them, as JSON. If a column of the method now has another value, \
+                it was changed by hand after the import. The next import keeps this value.",
         name: "callgate_imports",
         short: "imports",
         columns: &[

@@ -126,7 +126,8 @@ fn check_row(row: &MethodRow) -> Result<()> {
     }
 }
 
-/// Refuses changes of the parameters, the result or the minimum access of a method that is defined in code.
+/// Refuses changes of the parameters, the result, the upstream or the minimum access of a method that is defined in
+/// code.
 fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
