@@ -132,6 +132,19 @@ mod http {
     }
 
     /// The server could not start.
+    ///
+    /// ```
+    /// use callgate::{Callgate, ServeError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Callgate::builder().build()?;
+    /// // Other machines can reach this address, so anonymous callers must be allowed explicitly.
+    /// let served = server.serve("0.0.0.0:0").await;
+    /// assert!(matches!(served, Err(ServeError::Unprotected(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug, Error)]
     pub enum ServeError {
         /// The address is in use, or not an address of this machine.

@@ -68,6 +68,20 @@ pub struct Builder {
 }
 
 /// The configuration is invalid.
+///
+/// ```
+/// use callgate::{BuildError, Callgate, method, methods};
+///
+/// /// Returns the current stock.
+/// #[method(id = "stock.get", read_only)]
+/// fn stock() -> i64 {
+///     7
+/// }
+///
+/// let twice = Callgate::builder().methods(methods![stock]).methods(methods![stock]).build();
+/// let Err(BuildError::Methods(invalid)) = twice else { panic!() };
+/// assert_eq!(invalid.len(), 1);
+/// ```
 #[derive(Debug, Error)]
 pub enum BuildError {
     /// All invalid methods.
