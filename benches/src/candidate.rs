@@ -11,13 +11,13 @@ pub enum Candidate {
     Bare,
     /// The packaged program.
     Callgate,
-    /// The packaged program in front of a service that supports batches.
+    /// The packaged program, which sends calls to the service in batches.
     Batch,
     /// The official Rust SDK, behind a token check.
     Rmcp,
     /// nginx as a reverse proxy.
     Nginx,
-    /// A reverse proxy that only uses hyper's server and client.
+    /// A reverse proxy that consists of hyper's server and client.
     Hyper,
     /// MCP Toolbox of npm.
     Toolbox,
@@ -28,7 +28,7 @@ pub enum Candidate {
 }
 
 impl Candidate {
-    /// Returns `true` for another gateway, which may fail under load without an end of the measurement.
+    /// Returns `true` for other gateways. If such a gateway fails in the warm-up, the measurement continues without it.
     pub fn is_peer(self) -> bool {
         matches!(self, Self::Toolbox | Self::Fastmcp)
     }

@@ -1,4 +1,4 @@
-//! The requests, in the form of modern and of legacy clients.
+//! The requests, as modern and legacy clients send them.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub enum Era {
 pub struct Request {
     /// JSON-RPC id.
     pub id: usize,
-    /// Headers, without those of every HTTP request.
+    /// All headers except `Host` and `Content-Length`.
     pub headers: Vec<(&'static str, String)>,
     /// Body.
     pub body: String,
@@ -51,7 +51,8 @@ pub struct Request {
 }
 
 impl Case {
-    /// Returns the requests of the load. Lists only use tokens that see every tool, so that all replies are equal.
+    /// Returns the requests of the load. Requests for lists use only tokens with which every tool is visible, so that
+    /// all replies are equal.
     pub fn requests(self) -> Vec<Request> {
         let mut requests = self.all_requests();
         requests.retain(|request| {
@@ -85,7 +86,7 @@ impl Case {
         let expected = match self.method {
             Method::Call | Method::Forwarded => model::NAME,
             Method::Chain => model::CHAIN_ID,
-            // The last tool.
+            // The last tool of the list.
             Method::List => concat!('"', "user_get", '"'),
         };
         Request { id: token, headers: self.headers(token), body: body.to_string(), expected }

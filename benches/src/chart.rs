@@ -51,7 +51,7 @@ pub struct Bar {
     pub value: f64,
     /// Text after the bar.
     pub text: String,
-    /// Set for bars of this project.
+    /// `true` for bars of Callgate.
     pub is_own: bool,
 }
 

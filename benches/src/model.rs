@@ -8,9 +8,9 @@ pub const TOOLS: usize = 50;
 pub const SECTIONS: usize = 20;
 /// Number of sets of grants.
 pub const GRANT_SETS: usize = 100;
-/// Number of sets of grants with which every tool is visible. They differ in masks.
+/// Number of sets of grants with which every tool is visible. These sets differ only in their masks.
 const COMPLETE_SETS: usize = 50;
-/// Number of tokens. Token `n` has the grants `n % GRANT_SETS`.
+/// Number of tokens. Token `n` has the set of grants with the number `n % GRANT_SETS`.
 pub const TOKENS: usize = 1000;
 /// Grants with which every tool is visible.
 pub const EVERYTHING: u32 = (1 << SECTIONS) - 1;
@@ -21,11 +21,11 @@ pub const LOCAL: &str = "user_get";
 pub const FORWARDED: &str = "user_fetch";
 /// Tool of an Ethereum node.
 pub const CHAIN: &str = "eth_chainId";
-/// Its result, the id of anvil's chain.
+/// Result of [`CHAIN`]: the id of anvil's chain.
 pub const CHAIN_ID: &str = "0x7a69";
 /// Result of [`LOCAL`] and of [`FORWARDED`].
 pub const USER: &str = r#"{"id":2,"name":"Ravi Menon"}"#;
-/// Text in it.
+/// Text that [`USER`] contains.
 pub const NAME: &str = "Ravi Menon";
 
 /// [`LOCAL`] as the demo lists it.
@@ -125,7 +125,7 @@ impl Tool {
     }
 }
 
-/// Returns `count` tools including [`LOCAL`] and [`FORWARDED`], sorted by name. Two of five need no grants.
+/// Returns `count` tools including [`LOCAL`] and [`FORWARDED`], sorted by name. Two of five tools need no grant.
 pub fn tools(count: usize) -> Vec<Tool> {
     let user = |name: &str| Tool {
         name: name.to_owned(),
@@ -139,7 +139,7 @@ pub fn tools(count: usize) -> Vec<Tool> {
             "Finds the items of collection {number} that match a query, newest first."
         ),
         params: TOOL_PARAMS,
-        // The shift gives each section other tools in each turn.
+        // Without the term `number / SECTIONS`, two of five sections would have no tools.
         section: ((number + number / SECTIONS) % 5 >= 2).then_some(number % SECTIONS),
     });
     let mut tools: Vec<Tool> = others.chain([user(LOCAL), user(FORWARDED)]).collect();

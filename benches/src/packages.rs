@@ -12,7 +12,7 @@ pub fn target() -> anyhow::Result<PathBuf> {
     Ok(target.to_owned())
 }
 
-/// Returns a program in the directory of this one.
+/// Returns the path of a program that is in the same directory as this one.
 pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is not built", path.display());
@@ -29,7 +29,8 @@ pub fn npm(packages: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Returns a native program of an npm package, in one of the packages of its scope, which are for different systems.
+/// Returns the native program of an npm package. npm installs the program as part of another package, which has the
+/// same scope and is for this system only.
 pub fn npm_binary(package: &str, scope: &str, program: &str) -> anyhow::Result<PathBuf> {
     let packages = npm(&[package])?.join("node_modules").join(scope);
     let mut all = std::fs::read_dir(&packages)?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -37,7 +38,8 @@ pub fn npm_binary(package: &str, scope: &str, program: &str) -> anyhow::Result<P
     program.with_context(|| format!("{package} has no binary for this system"))
 }
 
-/// Installs a package of `PyPI` with an exact version into a virtual environment. Returns its Python.
+/// Installs a package of `PyPI` with an exact version into a virtual environment. Returns the Python interpreter of the
+/// environment.
 pub fn pypi(package: &str) -> anyhow::Result<PathBuf> {
     let directory = target()?.join("bench-pypi").join(package);
     let python = directory.join("bin/python");
@@ -56,7 +58,7 @@ pub fn run(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().with_context(|| format!("failed to start {command:?}"))?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}", error.trim());
-    // nginx prints its version as an error.
+    // nginx prints its version to stderr.
     let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
     Ok(String::from_utf8_lossy(&text).trim().to_owned())
 }

@@ -15,7 +15,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Parses a reply with a length. Returns `None` while it is incomplete.
+    /// Parses a reply that has a `Content-Length`. Returns `None` if the reply is incomplete.
     pub fn parse(bytes: &[u8]) -> anyhow::Result<Option<Self>> {
         let Some(head) = memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
         let body = head + 4;

@@ -84,7 +84,7 @@ impl Peer for Straight {
     }
 }
 
-/// A bridge on stdio. It stops when this is dropped.
+/// A running bridge with its stdin and stdout. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lines {
     process: Child,
@@ -108,7 +108,7 @@ impl Lines {
         Ok(Self { process, input, output })
     }
 
-    /// Performs the handshake of the era, if it has one.
+    /// Performs the handshake of the legacy era. The modern era has no handshake.
     pub(crate) fn begin(&mut self, era: Era) -> anyhow::Result<()> {
         if era == Era::Modern {
             return Ok(());
@@ -121,7 +121,7 @@ impl Lines {
         let initialize =
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let answer = self.ask(&initialize.to_string())?;
-        anyhow::ensure!(answer.contains("\"result\""), "no handshake: {answer}");
+        anyhow::ensure!(answer.contains("\"result\""), "the handshake failed: {answer}");
         writeln!(self.input, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#)?;
         Ok(())
     }

@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use crate::peer::Lines;
 
-/// Version of the published measurements.
+/// Package of mcp-remote, with the version of the published measurements.
 const REMOTE: &str = "mcp-remote@0.15.1";
 
-/// The demo server in a temporary directory. It stops when this is dropped.
+/// The demo server in a temporary directory. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Demo {
     process: Child,
@@ -66,7 +66,7 @@ impl Demo {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Returns the command of `callgate bridge`.
+    /// Starts `callgate bridge`.
     pub(crate) fn bridge(&self) -> anyhow::Result<Lines> {
         let mut command = Command::new(beside("callgate")?);
         command.args(["bridge", "--url", &self.url()]).env("CALLGATE_TOKEN", &self.token);
@@ -83,7 +83,7 @@ impl Npm {
         Ok(Self(npm(&[REMOTE])?))
     }
 
-    /// Returns the command of `mcp-remote`.
+    /// Starts `mcp-remote`.
     pub(crate) fn remote(&self, demo: &Demo) -> anyhow::Result<Lines> {
         let mut command = Command::new("node");
         command.arg(self.0.join("node_modules/mcp-remote/dist/proxy.js"));

@@ -28,8 +28,9 @@ impl Report {
             "# Overhead of the bridge\n\nWritten by `cargo xtask bench`{}. One client makes one \
              call at a time to the demo on loopback: {calls} calls directly to the server, {calls} \
              through `callgate bridge`, and {calls} through `mcp-remote` 0.15.1 (npm). This is \
-             repeated {rounds} times. Each figure is the median of the {rounds} medians. The \
-             overhead is relative to the direct calls of the same repetition.\n\n",
+             repeated {rounds} times. In each repetition, the overhead of a bridge is the median of \
+             its calls minus the median of the direct calls. Each figure is the median of the \
+             {rounds} repetitions.\n\n",
             date.map(|date| format!(", {date}")).unwrap_or_default(),
         );
         text.push_str(

@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 #[derive(Debug, Clone)]
 pub(crate) struct Request(pub(crate) Vec<u8>);
 
-/// Status of a reply. Its body is in the buffer.
+/// Status of a reply, and the range of its body in the buffer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -31,7 +31,7 @@ impl Request {
     }
 }
 
-/// Returns the headers of every request. An empty token is none.
+/// Returns the headers of every request. If `token` is empty, there is no `Authorization` header.
 pub(crate) fn headers(token: &str) -> String {
     let authorization = match token {
         "" => String::new(),
@@ -40,7 +40,7 @@ pub(crate) fn headers(token: &str) -> String {
     format!("Host: localhost\r\nAccept: application/json, text/event-stream\r\n{authorization}")
 }
 
-/// Connects from an address of this machine.
+/// Connects from an address of this machine to a server.
 pub(crate) async fn connect(from: [u8; 4], to: SocketAddr) -> anyhow::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -50,16 +50,16 @@ pub(crate) async fn connect(from: [u8; 4], to: SocketAddr) -> anyhow::Result<Tcp
     Ok(stream)
 }
 
-/// Sends a request and reads its reply, which must have a length.
+/// Sends a request and reads its reply, which must have a `Content-Length`.
 pub(crate) async fn send(
     stream: &mut TcpStream,
     request: &Request,
     buffer: &mut Vec<u8>,
 ) -> anyhow::Result<Reply> {
-    stream.write_all(&request.0).await.context("failed to send")?;
+    stream.write_all(&request.0).await.context("failed to send a request")?;
     buffer.clear();
     loop {
-        let read = stream.read_buf(buffer).await.context("failed to receive")?;
+        let read = stream.read_buf(buffer).await.context("failed to read a reply")?;
         ensure!(read > 0, "the connection was closed after {} bytes", buffer.len());
         let Some(end) = memmem::find(buffer, b"\r\n\r\n") else { continue };
         let head = std::str::from_utf8(buffer.get(..end).unwrap_or_default())?;
@@ -70,9 +70,9 @@ pub(crate) async fn send(
             name.eq_ignore_ascii_case("content-length")
                 .then(|| value.trim().parse::<usize>().ok())?
         });
-        let body = end + 4..end + 4 + length.context("a reply without a length")?;
+        let body = end + 4..end + 4 + length.context("the reply has no Content-Length")?;
         if buffer.len() >= body.end {
-            return Ok(Reply { status: status.context("a reply without a status")?, body });
+            return Ok(Reply { status: status.context("the reply has no status")?, body });
         }
     }
 }

@@ -14,14 +14,14 @@ use crate::server::{HONEST_USERS, Server};
 /// Maximum time for a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Latencies of a client in microseconds, and the failure that ended it.
+/// Latencies of a client in microseconds, and the failure that ended the client.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) latencies: Vec<u32>,
     pub(crate) failure: Option<String>,
 }
 
-/// Sends requests one after the other until `stop` is set or one fails.
+/// Sends requests one after the other until `stop` is set or a request fails.
 pub(crate) async fn run(number: usize, server: Arc<Server>, stop: Arc<AtomicBool>) -> Outcome {
     let mut latencies = Vec::new();
     let run = requests(number, &server, &stop, &mut latencies);
@@ -56,7 +56,7 @@ async fn requests(
     Ok(())
 }
 
-/// Returns the request of a client, and a part of its reply.
+/// Returns the request of a client, and bytes that the reply must contain.
 fn request(number: usize, server: &Server) -> (Request, &'static [u8]) {
     let token = server.tokens.get(number % HONEST_USERS).map_or("", String::as_str);
     let local = "content.types.list";

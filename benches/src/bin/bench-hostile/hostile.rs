@@ -17,20 +17,20 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// Descriptions of what hostile clients do, for the report.
 pub(crate) const KINDS: [&str; 10] = [
-    "bodies of a byte per second",
-    "heads of a byte per second",
+    "request bodies, sent at one byte per second",
+    "request heads, sent at one byte per second",
     "connections without a request",
-    "batches of 100 calls that take five seconds",
-    "batches of 100 calls with results of 1 MiB",
+    "batches of 100 calls that take five seconds each",
+    "batches of 100 calls with results of 1 MiB each",
     "wrong tokens",
     "streams and replies that are never read",
-    "batches of 100 `resources/read` of `callgate://tools`",
+    "batches of 100 `resources/read` requests for `callgate://tools`",
     "arguments of 50 KB for patterns that need backtracking",
     "bodies of 2 MB",
 ];
 
-/// Runs until it is aborted. Half of the clients of each kind have no token, the other half have a token of the same
-/// user.
+/// Runs until it is aborted. Half of the clients of each kind have no token. The other half use the token of the
+/// hostile user.
 pub(crate) async fn run(number: usize, server: Arc<Server>) {
     let kind = number % KINDS.len();
     let has_token = number / KINDS.len() % 2 == 1;
@@ -93,7 +93,7 @@ async fn trickle(stream: &mut TcpStream, start: &[u8], byte: u8) -> anyhow::Resu
     }
 }
 
-/// Sends requests with a different unknown token each.
+/// Sends requests, each with a different unknown token.
 async fn wrong_tokens(stream: &mut TcpStream) -> anyhow::Result<()> {
     let mut buffer = Vec::new();
     for number in std::process::id().. {
@@ -103,7 +103,8 @@ async fn wrong_tokens(stream: &mut TcpStream) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a stream, or, with a token, requests lists as fast as the server accepts them. Reads no replies.
+/// Without a token, opens a stream. With a token, requests lists as fast as the server accepts the requests. Reads no
+/// replies.
 async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
     if token.is_empty() {
         let params = json!({
@@ -118,7 +119,7 @@ async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
         let more = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
         let request = Request::post("/mcp", token, &more, &body.to_string());
         stream.write_all(&request.0).await?;
-        // Because nothing is read, the end of the stream is not noticed.
+        // Nothing is read, so this client does not notice the end of the stream. It keeps the stream for a minute.
         tokio::time::sleep(Duration::from_mins(1)).await;
         return Ok(());
     }

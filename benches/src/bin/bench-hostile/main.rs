@@ -22,7 +22,7 @@ use crate::exchange::Request;
 use crate::report::{Phase, Report};
 use crate::server::Server;
 
-/// Interval between two values of the server's memory.
+/// Interval between two measurements of the server's memory.
 const SAMPLE: Duration = Duration::from_secs(10);
 /// Warm-up before the first measurement.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -36,10 +36,10 @@ struct Arguments {
     /// Duration without hostile clients, in seconds.
     #[arg(long, default_value_t = 60)]
     baseline_seconds: u64,
-    /// Number of connections; a tenth of them is hostile.
+    /// Number of connections. A tenth of them belong to hostile clients.
     #[arg(long, default_value_t = 1000)]
     connections: usize,
-    /// Only compare the time of replies about denied and about unknown tools, with this number of pairs.
+    /// Only compare the response times for denied tools and for unknown tools, with this number of pairs of requests.
     #[arg(long, value_name = "PAIRS")]
     timing: Option<usize>,
 }
@@ -59,7 +59,10 @@ async fn main() -> anyhow::Result<()> {
     phase(&server, honest, 0, WARM_UP).await?;
     progress(&format!("{honest} honest connections"));
     let baseline = phase(&server, honest, 0, seconds(arguments.baseline_seconds)).await?;
-    progress(&format!("{honest} honest connections and {} hostile", arguments.connections / 10));
+    progress(&format!(
+        "{honest} honest connections and {} hostile ones",
+        arguments.connections / 10
+    ));
     let length = seconds(arguments.seconds);
     let attacked = phase(&server, honest, arguments.connections / 10, length).await?;
     let report = Report { connections: arguments.connections, length, baseline, attacked };
@@ -105,7 +108,7 @@ async fn phase(
     Ok(Phase::new(took, outcomes, memory, probes.await?))
 }
 
-/// Requests `/healthz` every second on a new connection of another address. Returns the longest time.
+/// Requests `/healthz` every second, on a new connection from another address. Returns the longest response time.
 async fn probe(server: Arc<Server>, stop: Arc<AtomicBool>) -> Duration {
     let mut longest = Duration::ZERO;
     let request = Request::get("/healthz", "");

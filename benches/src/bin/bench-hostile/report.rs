@@ -10,13 +10,14 @@ use crate::hostile::KINDS;
 
 /// Maximum memory of the server.
 const MAX_MEMORY: u64 = 640 * 1024 * 1024;
-/// Maximum ratio of the 99th percentiles with and without hostile clients.
+/// Maximum ratio of the 99th percentile with hostile clients to that without.
 const MAX_RATIO: f64 = 3.0;
-/// Maximum ratio of the memory at the end and after the first minute.
+/// Maximum growth of the memory after the first minute: the peak in the second half of this time divided by the peak in
+/// the first half.
 const MAX_GROWTH: f64 = 1.25;
-/// Number of values of the memory in the first minute.
+/// Number of measurements of the memory in the first minute.
 const FIRST_MINUTE: usize = 6;
-/// Maximum time of a probe.
+/// Maximum response time of `/healthz`.
 const MAX_PROBE: Duration = Duration::from_secs(2);
 
 /// Measurements of a phase.
@@ -72,14 +73,14 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
-            "{} connections for {} s, a tenth of them hostile:\n\n",
+            "{} connections for {} s. A tenth of them belong to hostile clients, which use:\n\n",
             self.connections,
             self.length.as_secs()
         );
         for kind in KINDS {
             let _ = writeln!(text, "- {kind}");
         }
-        text.push_str("\n| honest clients | without hostile ones | with hostile ones |\n| --- | --- | --- |\n");
+        text.push_str("\n| honest clients | without hostile clients | with hostile clients |\n| --- | --- | --- |\n");
         let Self { baseline, attacked, .. } = self;
         let mut row = |name: &str, value: &dyn Fn(&Phase) -> String| {
             let _ = writeln!(text, "| {name} | {} | {} |", value(baseline), value(attacked));
@@ -87,9 +88,9 @@ impl Report {
         let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
         row("requests per second", &|phase| format!("{:.0}", phase.per_second()));
         row("errors", &|phase| phase.failures.len().to_string());
-        row("median", &|phase| milliseconds(phase.p50));
-        row("99th percentile", &|phase| milliseconds(phase.p99));
-        row("longest `/healthz`", &|phase| milliseconds(phase.longest_probe));
+        row("median of the response times", &|phase| milliseconds(phase.p50));
+        row("99th percentile of the response times", &|phase| milliseconds(phase.p99));
+        row("longest response time of `/healthz`", &|phase| milliseconds(phase.longest_probe));
         let memory: Vec<String> =
             attacked.memory.iter().map(|bytes| (bytes >> 20).to_string()).collect();
         let _ = writeln!(
@@ -108,9 +109,12 @@ impl Report {
             ensure!(failures.is_empty(), "honest clients failed:\n{}", failures.join("\n"));
         }
         let ratio = attacked.p99.as_secs_f64() / baseline.p99.as_secs_f64();
-        ensure!(ratio <= MAX_RATIO, "the 99th percentile is {ratio:.1} times the usual one");
+        ensure!(
+            ratio <= MAX_RATIO,
+            "with hostile clients, the 99th percentile is {ratio:.1} times as long"
+        );
         let probe = attacked.longest_probe;
-        ensure!(probe <= MAX_PROBE, "`/healthz` took {probe:?}");
+        ensure!(probe <= MAX_PROBE, "the slowest reply of `/healthz` took {probe:?}");
         let peak = attacked.memory.iter().max().copied().unwrap_or_default();
         ensure!(peak <= MAX_MEMORY, "the server used {} MiB", peak >> 20);
         let later = attacked.memory.get(FIRST_MINUTE..).unwrap_or_default();
@@ -118,7 +122,10 @@ impl Report {
         if let (Some(before), Some(after)) = (before.iter().max(), after.iter().max()) {
             #[expect(clippy::cast_precision_loss, reason = "a ratio")]
             let growth = *after as f64 / *before as f64;
-            ensure!(growth <= MAX_GROWTH, "the memory grew by a factor of {growth:.2}");
+            ensure!(
+                growth <= MAX_GROWTH,
+                "the memory of the server grew by a factor of {growth:.2}"
+            );
         }
         Ok(())
     }

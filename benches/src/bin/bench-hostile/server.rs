@@ -41,7 +41,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts the program in front of a service, with its default limits.
+    /// Starts the program with its default limits, in front of a service.
     pub(crate) async fn start(service: SocketAddr) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().to_owned();
@@ -92,7 +92,10 @@ impl Server {
             if reply.status == 200 {
                 return Ok(());
             }
-            ensure!(started.elapsed() < Duration::from_secs(30), "the methods are not served");
+            ensure!(
+                started.elapsed() < Duration::from_secs(30),
+                "the imported methods are not served"
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -10,7 +10,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Number of tools in addition to the methods of the service, so that lists are large.
+/// Number of additional methods, which are never called. They make the list of tools large.
 const OTHERS: usize = 500;
 
 static LARGE: LazyLock<String> = LazyLock::new(|| "x".repeat(1024 * 1024));

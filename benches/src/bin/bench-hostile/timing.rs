@@ -14,11 +14,12 @@ const DENIED: &str = "content.article.delete";
 /// An unknown tool of the same length.
 const UNKNOWN: &str = "content.article.delats";
 
-/// Minimum z of the Mann-Whitney test that counts as a significant difference. By chance, one endpoint of five exceeds
-/// it in fewer than one of 3,000 runs.
+/// Minimum absolute z of the Mann-Whitney test at which a difference is significant. By chance, at least one of the
+/// five endpoints exceeds this value in fewer than one of 3,000 runs.
 const SIGNIFICANT: f64 = 4.0;
 
-/// Requests both tools alternately at every endpoint. Returns a table, and an error if a difference is significant.
+/// Requests both tools alternately at every endpoint. Returns a table. If a difference is significant, the table is
+/// part of an error.
 pub(crate) async fn compare(server: &Server, pairs: usize) -> anyhow::Result<String> {
     let mut stream = exchange::connect([127, 0, 0, 1], server.address).await?;
     let mut buffer = Vec::new();
@@ -36,7 +37,11 @@ pub(crate) async fn compare(server: &Server, pairs: usize) -> anyhow::Result<Str
                 let started = Instant::now();
                 let reply = exchange::send(&mut stream, request, &mut buffer).await?;
                 let took = started.elapsed().as_secs_f64() * 1e6;
-                ensure!(matches!(reply.status, 200 | 404), "the status is {}", reply.status);
+                ensure!(
+                    matches!(reply.status, 200 | 404),
+                    "expected status 200 or 404, found {}",
+                    reply.status
+                );
                 if let Some(times) = times.get_mut(column).filter(|_| pair >= warm_up) {
                     times.push(took);
                 }
@@ -54,7 +59,10 @@ pub(crate) async fn compare(server: &Server, pairs: usize) -> anyhow::Result<Str
         let (denied, unknown) = (median(denied), median(unknown));
         writeln!(table, "| {name} | {denied:.2} | {unknown:.2} | {z:.2} |")?;
     }
-    ensure!(largest < SIGNIFICANT, "denied and unknown tools differ in time:\n{table}");
+    ensure!(
+        largest < SIGNIFICANT,
+        "the response times for denied and unknown tools differ:\n{table}"
+    );
     Ok(table)
 }
 
@@ -77,8 +85,8 @@ fn requests(id: &str, token: &str) -> [(&'static str, Request); 5] {
     ]
 }
 
-/// Sorts two samples of the same size and returns the z of the Mann-Whitney test. It is positive if the first sample is
-/// larger.
+/// Sorts two samples of the same size, and returns the z of the Mann-Whitney test. The z is positive if the values of
+/// the first sample are larger.
 #[expect(clippy::cast_precision_loss, reason = "far fewer samples than 2^52")]
 fn mann_whitney(first: &mut [f64], second: &mut [f64]) -> f64 {
     first.sort_by(f64::total_cmp);

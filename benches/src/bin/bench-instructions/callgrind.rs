@@ -43,8 +43,8 @@ pub(crate) fn read(out: &Path) -> anyhow::Result<Counts<u64>> {
     counts(&text).context("callgrind's counts have no total")
 }
 
-/// Parses callgrind's output. A function is first written as `(number) name`, later only as its number. `cfn` is a
-/// called function. The line after it begins with `calls=` and the number of calls.
+/// Parses callgrind's output. A function is first written as `(number) name`, later only as `(number)`. A line that
+/// begins with `cfn=` has a called function. The next line begins with `calls=` and the number of calls.
 fn counts(text: &str) -> Option<Counts<u64>> {
     let mut counts = Counts::default();
     let mut allocating = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests one after the other on one connection.
+//! Sends requests one after the other on one connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ pub(crate) fn send(server: &Server, kind: Kind, count: u32) -> anyhow::Result<()
             Kind::Call | Kind::Forward => model::NAME,
         };
         let is_right = status == 200 && text.contains(expected);
-        ensure!(is_right, "request {id}: {status} {text}");
+        ensure!(is_right, "wrong reply to request {id}: {status} {text}");
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use crate::server::{Server, Service};
 
 /// Number of warm-up requests, which are not counted.
 const WARM_UP: u32 = 100;
-/// Relative difference from the previous table above which a row is marked.
+/// Relative difference to the figure of the previous table above which a row is marked.
 const MARKED: f64 = 0.03;
 
 /// Count the instructions of a request.
@@ -31,7 +31,7 @@ struct Arguments {
     /// Number of counted requests.
     #[arg(long, default_value_t = 9000)]
     requests: u32,
-    /// File for the table, as Markdown. Its previous figures are compared.
+    /// File for the table, as Markdown. The figures that it contains are compared with the new ones.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ struct Arguments {
 pub(crate) enum Program {
     /// The packaged program.
     Callgate,
-    /// A server of `bench-server`, by its name there.
+    /// A server that `bench-server` runs, with its name on the command line.
     Other(&'static str),
 }
 
@@ -100,13 +100,13 @@ fn main() -> anyhow::Result<()> {
 }
 
 const METHOD: &str = "\
-Written by `cargo xtask bench instructions`. The table has the instructions in user code, counted by callgrind. They are
-those of the packaged program with its registry and default limits, and of the servers that it is compared with. The
-requests have the revision 2026-07-28 and a token. They are sent one after the other on one connection. Each server runs
-twice for the same time, with requests and without them. Each figure is the difference of the two counts, divided by the
-number of requests. So work that depends on time, such as polling the registry, is not included. Allocations are calls
-of the allocator, counted in the packaged program. The last column has the figure of the previous table, marked if it
-differs by more than 3 %.";
+Written by `cargo xtask bench instructions`. The table has the number of instructions in user code for the packaged
+program and for the servers that it is compared with. callgrind counts the instructions. The packaged program has its
+registry and its default limits. The requests have the revision 2026-07-28 and a token, and are sent one after the other
+on one connection. Each server runs twice for the same time, once with requests and once without. Each figure is the
+difference of the two counts, divided by the number of requests. So work that depends on time, such as polling the
+registry, is not included. Allocations are calls of the allocator, counted only in the packaged program. The last column
+has the instructions in the previous table, and the change since then. A change of more than 3 % is marked with (!).";
 
 /// Returns the cost of one request.
 fn count(
@@ -132,7 +132,7 @@ fn count(
     let without_requests = server.stop()?;
     let each = |of: fn(&Counts<u64>) -> u64| -> anyhow::Result<f64> {
         let total = of(&with_requests).checked_sub(of(&without_requests));
-        let total = u32::try_from(total.context("requests cost nothing")?);
+        let total = u32::try_from(total.context("the count with requests is lower than without")?);
         Ok(f64::from(total.context("too many instructions; use fewer requests")?)
             / f64::from(requests))
     };

@@ -82,7 +82,7 @@ impl Server {
             }
         }
         command.env("CALLGATE_LOG", "error");
-        // Several threads would wake each other, some times more often than others.
+        // Several threads would wake each other, in some runs more often than in others.
         command.env("TOKIO_WORKER_THREADS", "1");
         let (child, line) = started(command)?;
         let address = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -1,5 +1,5 @@
-//! The lower bound: axum, the JSON-RPC envelope and replies in Callgate's format, without checks of tokens, tools and
-//! arguments.
+//! The lower bound: an axum handler that reads the JSON-RPC envelope and replies in Callgate's format. It checks no
+//! tokens, tools or arguments.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ struct Envelope<'a> {
     method: &'a str,
 }
 
-/// End of the replies to `tools/list`, after the id.
+/// End of the replies to `tools/list`, after the id, in each protocol era.
 #[derive(Debug, Clone)]
 struct Lists {
     modern: Bytes,

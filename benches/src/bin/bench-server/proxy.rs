@@ -1,4 +1,4 @@
-//! A reverse proxy of hyper's server and pooled client, which streams bodies.
+//! A reverse proxy that consists of hyper's server and pooled client, and streams bodies.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ pub(crate) async fn serve(listener: TcpListener, upstream: SocketAddr) -> anyhow
     let uri = Uri::builder().scheme("http").authority(upstream.to_string()).path_and_query("/");
     let uri = uri.build()?;
     loop {
-        let (stream, _) = listener.accept().await.context("cannot accept")?;
+        let (stream, _) = listener.accept().await.context("cannot accept a connection")?;
         let _ = stream.set_nodelay(true);
         let (client, uri) = (client.clone(), uri.clone());
         tokio::spawn(async move {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Remaining parts.
+/// The parts that are not yet sent.
 #[derive(Debug)]
 pub(crate) struct TwoParts {
     first: Bytes,
@@ -15,7 +15,7 @@ pub(crate) struct TwoParts {
 }
 
 impl TwoParts {
-    /// Creates a body. Neither part is empty.
+    /// Creates a body. Neither part may be empty.
     pub(crate) fn new(first: impl Into<Bytes>, second: Bytes) -> Self {
         Self { first: first.into(), second }
     }

@@ -1,5 +1,5 @@
-//! The service behind the gateways, written with hyper. Sends the same result to every request: with its id to
-//! JSON-RPC requests, alone to others.
+//! The service behind the gateways, written with hyper. Sends the same result to every request. A JSON-RPC request gets
+//! the result in a JSON-RPC response with its id. Any other request gets the plain result.
 
 use std::convert::Infallible;
 
@@ -26,7 +26,7 @@ struct Envelope<'a> {
 /// Serves until it is killed.
 pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
-        let (stream, _) = listener.accept().await.context("cannot accept")?;
+        let (stream, _) = listener.accept().await.context("cannot accept a connection")?;
         let _ = stream.set_nodelay(true);
         tokio::spawn(async {
             let service = service_fn(answer);

@@ -1,4 +1,4 @@
-//! rmcp without sessions and with JSON replies, behind a token check in axum, with the cheapest options for rmcp.
+//! rmcp behind a token check in axum. rmcp has its cheapest options: no sessions, and JSON replies.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -135,7 +135,7 @@ impl ServerHandler for Handler {
             .filter(|tool| tool.is_open_to(grants))
             .ok_or_else(|| ErrorData::invalid_params("no such tool", None))?;
         let mut result = CallToolResult::structured(model::user());
-        // Omitted, because the other servers omit it too.
+        // `isError` is omitted, because the other servers omit it too.
         result.is_error = None;
         Ok(result.into())
     }

@@ -12,8 +12,8 @@ use crate::connection::Connection;
 
 /// Maximum time without a reply.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Pause between looks for replies at a fixed rate, if the servers use the core as well. The poller's own timeout is
-/// in milliseconds.
+/// Pause between two polls for replies at a fixed rate, if the load generator shares its core with the servers. A
+/// timeout of [`Poll`] cannot replace this pause, because such a timeout is rounded to milliseconds.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Bytes of a request and the expected reply.
@@ -55,11 +55,11 @@ pub(crate) fn prepare(case: Case, address: SocketAddr) -> Vec<Prepared> {
 /// How the load generator waits for replies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Waiting {
-    /// Without sleeping, on a core of its own: to be woken would cost time of the server's core.
+    /// Polls without sleeping, on a separate core. To wake the load generator would take time of the server's core.
     Spin,
     /// Sleeps until a reply arrives.
     Block,
-    /// Looks every [`PAUSE`].
+    /// Polls every [`PAUSE`].
     Pause,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Client {
     poll: Poll,
     events: Events,
     connections: Vec<(Connection, Option<usize>)>,
-    /// Time of the last replies.
+    /// Time at which the last request was sent or the last replies arrived.
     heard: Instant,
 }
 
@@ -104,7 +104,7 @@ impl Client {
         connection.send(&prepared.bytes)
     }
 
-    /// Reads and checks the available replies, and adds the idle connections to `free`.
+    /// Reads and checks the available replies, and adds the connections that are now idle to `free`.
     pub(crate) fn receive(
         &mut self,
         requests: &[Prepared],

@@ -14,7 +14,7 @@ use crate::usage::Used;
 
 /// Duration of the warm-up of a turn.
 const WARM_UP: Duration = Duration::from_millis(20);
-/// Duration and number of connections of the first use of a server.
+/// Duration of the first warm-up of a server, and its number of connections.
 const FIRST_WARM_UP: Duration = Duration::from_millis(500);
 const WARM_UP_CONNECTIONS: usize = 128;
 /// Step between the requests whose whole replies are checked.
@@ -29,7 +29,7 @@ pub(crate) struct Contender<'s> {
     service: Option<u32>,
     connections: usize,
     requests: Vec<Prepared>,
-    /// Set if the load generator has a core of its own.
+    /// `true` if the load generator has a separate core.
     is_separate: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'s> Contender<'s> {
         self.requests = prepare(case, self.server.address());
         let mut client = Client::connect(self.server.address(), 1)?;
         let mut first = Vec::new();
-        // Tokens that see fewer tools are included, except for bare, which has no tokens.
+        // Tokens with which fewer tools are visible are included, except for bare, which has no tokens.
         let is_bare = self.candidate == Candidate::Bare;
         let requests = if is_bare { case.requests() } else { case.all_requests() };
         for request in requests.into_iter().step_by(CHECKED) {
@@ -74,7 +74,8 @@ impl<'s> Contender<'s> {
         Used::now(self.server.id(), self.service)
     }
 
-    /// Opens the connections of a turn, since servers close idle ones, and uses each.
+    /// Opens the connections of a turn, and uses them for a warm-up. Each turn opens new connections, because servers
+    /// close idle ones.
     pub(crate) fn connect(&self, warm_up: Duration) -> anyhow::Result<Client> {
         let mut client = Client::connect(self.server.address(), self.connections)?;
         full(&mut client, &self.requests, warm_up, self.is_separate)
@@ -82,8 +83,8 @@ impl<'s> Contender<'s> {
         Ok(client)
     }
 
-    /// Uses the server with many connections, so that it looks up all tokens: with one connection, each lookup of a new
-    /// token would wait for the one before.
+    /// Sends requests on many connections, so that the server looks up all tokens. With one connection, each lookup
+    /// would wait for the previous lookup.
     pub(crate) fn warm_up(&self) -> anyhow::Result<()> {
         let mut client = Client::connect(self.server.address(), WARM_UP_CONNECTIONS)?;
         full(&mut client, &self.requests, FIRST_WARM_UP, self.is_separate)

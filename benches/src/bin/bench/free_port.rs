@@ -1,4 +1,4 @@
-//! Ports for servers that cannot report the port they chose.
+//! Ports for servers that cannot choose a free port and report it.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
@@ -9,7 +9,7 @@ use anyhow::ensure;
 /// Maximum time until a server listens.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Returns a free port of loopback.
+/// Returns a loopback address with a free port.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Prepared, Waiting};
 
-/// Maximum delay at the end of a round. A server with a longer delay counts as one that cannot keep up.
+/// Maximum delay of the last requests of a round. If the delay is longer, the server counts as unable to keep up.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Result of a full load.
@@ -67,7 +67,7 @@ pub(crate) fn paced(
     let waiting = if is_separate { Waiting::Spin } else { Waiting::Pause };
     let interval = Duration::from_secs_f64(1.0 / per_second);
     let mut turn = (0..requests.len()).cycle();
-    // In turns, so that no connection idles until the server closes it.
+    // Connections take turns, so that none is idle for so long that the server closes it.
     let mut idle: VecDeque<usize> = client.connections().collect();
     let mut due_of = vec![Instant::now(); idle.len()];
     let mut due = VecDeque::new();

@@ -11,17 +11,17 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) processor: String,
     pub(crate) kernel: String,
-    /// Set if processes can be assigned to cores.
+    /// `true` if processes can be assigned to cores.
     can_pin: bool,
 }
 
-/// Cores of the servers while they have a number of threads.
+/// Number of threads of the servers, and the cores on which servers with this number of threads run.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement {
     pub(crate) threads: usize,
     /// List of cores for `taskset`, or `None` if processes cannot be assigned.
     cores: Option<String>,
-    /// Set if the load generator has a core of its own.
+    /// `true` if the load generator has a separate core.
     pub(crate) is_separate: bool,
 }
 
@@ -31,13 +31,16 @@ impl Machine {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let can_pin = cores > 1 && pin_self(&range(cores));
         if !can_pin {
-            progress("no taskset, or one core only: servers use all cores, figures are noisy");
+            progress(
+                "servers use all cores, because `taskset` is missing or there is only one core",
+            );
         }
         let kernel = first_line("/proc/sys/kernel/osrelease");
         Self { cores, processor: processor(), kernel, can_pin }
     }
 
-    /// Assigns the first cores to the servers, and the next one to this process if there is one.
+    /// Assigns the first cores to the servers, and the next core to this process. If there is no next core, this
+    /// process uses all cores.
     pub(crate) fn place(&self, threads: usize) -> Placement {
         let is_separate = self.can_pin
             && pin_self(&if self.cores > threads {
@@ -52,7 +55,8 @@ impl Machine {
 }
 
 impl Placement {
-    /// Returns a command that runs `program` on the cores of the servers. Runtimes create a thread for each.
+    /// Returns a command that runs `program` on the cores of the servers. Runtimes create a thread for each of these
+    /// cores.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let Some(cores) = &self.cores else { return Command::new(program) };
         let mut command = Command::new("taskset");

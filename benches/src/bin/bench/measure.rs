@@ -21,7 +21,7 @@ use crate::results::{CaseResults, Latencies, Load, Results, ServerResults};
 use crate::statistics::Spread;
 use crate::{nginx, peers, progress, usage};
 
-/// Address of the service if none is called.
+/// Address of the service in measurements that do not call a service.
 pub(crate) const NO_SERVICE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
 
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
 }
 
-/// What servers with a number of threads share.
+/// What all servers with the same number of threads share.
 struct Stage<'p> {
     plan: &'p Plan,
     placement: Placement,
@@ -76,7 +76,7 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
     Ok(Results { cases, servers, versions, skipped })
 }
 
-/// Returns name and version of a server. Fails if a peer cannot be installed.
+/// Returns the name and version of a server. Fails if the server cannot be installed.
 fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
     let version = |program: &Path, argument| output(Command::new(program).arg(argument));
     Ok(match candidate {

@@ -8,12 +8,12 @@ use callgate_bench::packages::{npm_binary, pypi};
 
 use crate::machine::Placement;
 
-/// Version of the published measurements.
+/// Package of MCP Toolbox, with the version of the published measurements.
 const TOOLBOX: &str = "@toolbox-sdk/server@1.12.0";
-/// Version of the published measurements.
+/// Package of `FastMCP`, with the version of the published measurements.
 const FASTMCP: &str = "fastmcp==4.1.2";
 
-/// Sends the arguments as a JSON body. `SERVICE` is replaced.
+/// Configuration of MCP Toolbox: one tool, which sends its arguments as a JSON body. `SERVICE` is replaced.
 const TOOLBOX_CONFIG: &str = "\
 sources:
   service:
@@ -37,7 +37,7 @@ tools:
         description: The user's number.
 ";
 
-/// An application for uvicorn. `SERVICE` is replaced.
+/// Application of `FastMCP` for uvicorn. `SERVICE` is replaced.
 const FASTMCP_APPLICATION: &str = r#"
 from fastmcp import FastMCP
 
@@ -72,12 +72,13 @@ pub(crate) fn toolbox(
     Ok(command)
 }
 
-/// Installs MCP Toolbox.
+/// Installs MCP Toolbox. Returns its path.
 pub(crate) fn toolbox_program() -> anyhow::Result<PathBuf> {
     npm_binary(TOOLBOX, "@toolbox-sdk", "toolbox")
 }
 
-/// Returns the command of `FastMCP` in front of a service, with a process for each thread of the other servers.
+/// Returns the command of `FastMCP` in front of a service. It starts as many processes as the other servers have
+/// threads.
 pub(crate) fn fastmcp(
     directory: &Path,
     address: SocketAddr,
@@ -93,7 +94,7 @@ pub(crate) fn fastmcp(
     Ok(command)
 }
 
-/// Installs `FastMCP`. Returns its Python.
+/// Installs `FastMCP`. Returns the Python interpreter that can import it.
 pub(crate) fn fastmcp_python() -> anyhow::Result<PathBuf> {
     pypi(FASTMCP)
 }

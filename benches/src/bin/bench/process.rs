@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    /// Directory of its configuration, removed with the server.
+    /// Directory with the configuration of the server. It is removed when the server is dropped.
     _directory: Option<TempDir>,
 }
 
@@ -129,7 +129,8 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Asks the server to stop, so that it ends its workers, and Callgate its lease, which divides the rate limits.
+    /// Asks the server to stop, so that it stops its worker processes. Callgate also ends its lease, so that its next
+    /// start does not share the rate limits with the stopped server.
     fn drop(&mut self) {
         let signal = |name: &str, processes: &[u32]| {
             let processes = processes.iter().map(u32::to_string);

@@ -13,9 +13,9 @@ use tokio::runtime::{self, Runtime};
 
 use crate::process::Server;
 
-/// Number of rows of one statement.
+/// Maximum number of rows that one statement inserts.
 const CHUNK: usize = 20_000;
-/// First id of the rows, beyond those of the demo.
+/// First id of the inserted rows. The ids of the demo are lower.
 const FIRST_ID: usize = 1000;
 
 const SECTIONS: &str = "INSERT INTO sections (id, ident, mask)
@@ -24,7 +24,7 @@ const ROLES: &str = "INSERT INTO users_types (id, caption)
     SELECT value->>'id', value->>'caption' FROM json_each(?)";
 const GRANTS: &str = "INSERT INTO sections_user_types_permission (id_section, id_user_type, value)
     SELECT value->>'section', value->>'role', value->>'mask' FROM json_each(?)";
-/// The functions that are called need a section of the demo.
+/// Grants on the section of the demo that the called functions need.
 const DEMO_GRANTS: &str =
     "INSERT INTO sections_user_types_permission (id_section, id_user_type, value)
     SELECT sections.id, users_types.id, 2 FROM sections, users_types
@@ -46,7 +46,7 @@ const ACTIONS: &str = "INSERT INTO section_actions (id_section, plugin, method, 
 const HIDE_DEMO: &str =
     "UPDATE rpc_methods SET exposed = 0 WHERE upstream = 'local' AND rpc_method <> 'user.get'";
 
-/// A directory with a registry. It is removed when this is dropped.
+/// A directory with a registry. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Registry {
     directory: TempDir,
@@ -60,12 +60,11 @@ pub(crate) struct Size {
     pub(crate) tokens: usize,
 }
 
-/// The size in comparisons.
+/// The size that comparisons use.
 pub(crate) const USUAL: Size = Size { methods: model::TOOLS, tokens: model::TOKENS };
 
 impl Registry {
-    /// Creates a registry whose methods belong to a service, besides one function of the demo. All limits are the
-    /// defaults.
+    /// Creates a registry with default limits. Its methods belong to a service, except for one function of the demo.
     pub(crate) fn create(size: Size, service: SocketAddr, batch: bool) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let table = format!("[upstreams.service]\nurl = \"http://{service}/\"\nbatch = {batch}\n");
@@ -104,7 +103,7 @@ impl Registry {
     async fn connect(&self) -> anyhow::Result<SqliteConnection> {
         let file = self.path().join("callgate-demo.db");
         let options = SqliteConnectOptions::new().filename(file);
-        // In KiB, as a negative number: enough for the indexes of a million tokens.
+        // A negative number is a size in KiB. This size is enough for the indexes of a million tokens.
         Ok(options.pragma("cache_size", "-400000").connect().await?)
     }
 
@@ -168,7 +167,7 @@ fn token(number: usize) -> Value {
     json!({"user": FIRST_ID + number, "digest": digest})
 }
 
-/// Returns the tools that the demo does not have.
+/// Returns the rows of the methods that the demo does not have.
 fn methods(count: usize) -> impl Iterator<Item = Value> {
     let tools = model::tools(count).into_iter().filter(|tool| tool.name != model::LOCAL);
     tools.map(|tool| {

@@ -2,7 +2,7 @@
 
 use crate::results::Cores;
 
-/// Number of repeated rounds, and number of remaining repeats.
+/// Number of repeated rounds, and number of rounds that may still be repeated.
 #[derive(Debug)]
 pub(crate) struct Repeats {
     pub(crate) made: usize,
@@ -10,13 +10,13 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Allows as many repeats as rounds.
+    /// Allows as many repetitions as rounds.
     pub(crate) fn new(rounds: usize) -> Self {
         Self { made: 0, left: rounds }
     }
 
     /// Runs the rounds. A round measures every server. If one of the measurements was disturbed, repeats the whole
-    /// round while repeats remain.
+    /// round, as long as repetitions are left.
     pub(crate) fn rounds<T>(
         &mut self,
         count: usize,

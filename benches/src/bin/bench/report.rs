@@ -35,7 +35,7 @@ pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &Results) -> Str
     out
 }
 
-/// Returns the sentences on command, machine and versions.
+/// Returns the sentences about the command, the machine and the versions.
 pub(crate) fn heading(word: &str, machine: &Machine, versions: &[String]) -> String {
     let date = run(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]));
     format!(
@@ -66,15 +66,17 @@ fn method(plan: &Plan, results: &Results) -> String {
          axum and hyper create a thread for each core. nginx and FastMCP create a worker process \
          for each core. The load generator has another core; if there is none, it shares the cores \
          of the servers. It keeps its connections busy and checks every reply; a wrong reply ends \
-         the measurement. The servers take turns in {} rounds of {:?} each. Ratios are computed \
-         within a round. Each figure is the median of the rounds, with minimum and maximum in \
-         parentheses. CPU time is that of the processes of the server, including kernel time.\n\n\
-         Latency is measured with 1 thread and 32 connections at a fixed rate, half of the maximum \
-         of {baseline}, in {} rounds of {:?}. It is counted from the time at which a request was \
-         due, so it includes waiting for a slow server. If a server cannot reach that rate, \
-         latency is also measured at a second rate, half of the maximum of the slowest server.\n\n\
-         A round is repeated if other processes or the host took more than {:.0} % of a core. \
-         There are at most as many repetitions as rounds.\n",
+         the measurement. There are {} rounds, and in each of them every server is measured for \
+         {:?}. Each figure is the median of the rounds, with minimum and maximum in parentheses. \
+         Columns such as `CPU to {baseline}` have the ratio to the figure of {baseline} in the \
+         same round. CPU time is that of the processes of the server, including kernel time.\n\n\
+         Latency is measured with 1 thread and 32 connections at a fixed rate, in {} rounds of \
+         {:?}. The rate is half of the requests per second that {baseline} reached. Latency is \
+         counted from the time at which a request was due, so it includes waiting for a slow \
+         server. If a server cannot keep up with this rate, latency is also measured at a second \
+         rate: half of the requests per second that the slowest server reached.\n\n\
+         A round is repeated if other processes, or the host of the virtual machine, took more \
+         than {:.0} % of a core. There are at most as many repetitions as rounds.\n",
         plan.rounds,
         plan.length,
         plan.latency_rounds,
@@ -98,31 +100,32 @@ const SERVER: &str = "\
     grants. All servers list the same 50 tools, and have the same allocator. bare and rmcp are \
     optimised for speed. Callgate is built as in its packages. \
     Calls run `user_get`, a function in the process of the server, \
-    with all tokens in turn. In Callgate it is a function of the demo; the other 49 tools belong \
-    to a service that is not called. Lists use the 500 tokens that see all 50 tools.";
+    with all tokens in turn. In Callgate, `user_get` is a function of the demo; the other 49 tools \
+    belong to a service that is not called. Requests for lists use the 500 tokens with which all \
+    50 tools are visible.";
 
 const FORWARD: &str = "\
     - **nginx** is the Debian package, as a reverse proxy with persistent connections to the \
     service and no access log. It passes requests and replies on unchanged.\n\
     - **hyper** is a reverse proxy that consists of hyper's server and pooled client.\n\
-    - **callgate** is the packaged program with its registry in SQLite, its default limits, 50 \
-    tools, 1,000 tokens, each of a different user, and 100 different sets of grants. It checks \
-    the token, the access of the caller and the arguments, writes a JSON-RPC request, reads the \
-    reply and writes an MCP result.\n\
+    - **callgate** is the packaged program with its registry in SQLite and its default limits. The \
+    registry has 50 tools, 1,000 tokens (each of a different user) and 100 different sets of \
+    grants. Callgate checks the token, the access of the caller and the arguments. It writes a \
+    JSON-RPC request, reads the reply and writes an MCP result.\n\
     - **MCP Toolbox** (npm `@toolbox-sdk/server`) has one tool of the kind `http`, without \
     authentication.\n\
-    - **FastMCP** (PyPI) has one tool, made by `from_openapi`, without sessions and \
-    authentication, served by uvicorn.\n\n\
+    - **FastMCP** (PyPI) has one tool, created by `from_openapi`. It runs in uvicorn, without \
+    sessions and authentication.\n\n\
     All of them call the same service, a hyper server that returns a constant result of 28 bytes. \
-    It shares the cores of the servers, so requests per second also depend on the service. CPU \
-    time does not include the service. Requests have one of 1,000 tokens, which only Callgate \
-    checks.";
+    The service shares the cores of the servers, so requests per second also depend on the \
+    service. CPU time does not include the service. Each request has one of 1,000 tokens. Only \
+    Callgate checks the token.";
 
 const BATCH: &str = "\
     - **callgate** is the packaged program with its default limits. Each call is one request.\n\
-    - **callgate, batch** is the same with `batch = true`: calls that arrive together are sent as \
-    one JSON-RPC batch.\n\n\
-    Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
+    - **callgate, batch** is the same program with `batch = true`: calls that arrive together are \
+    sent as one JSON-RPC batch.\n\n\
+    Both call `eth_chainId` of anvil, an Ethereum node. The node shares the core of the servers, so \
     requests per second also depend on the node. CPU time does not include the node.";
 
 fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> String {
@@ -196,16 +199,17 @@ fn utilisation(levels: &[&CaseResults]) -> String {
     )
 }
 
-/// Describes the use of the cores by others.
+/// Describes the use of the cores, and how often other processes or the host disturbed a measurement.
 pub(crate) fn disturbance(cores: &[Cores]) -> String {
     let share = |figure: fn(&Cores) -> f64| Spread::of(cores.iter().map(|one| figure(one) * 100.0));
     let (others, stolen) = (share(|cores| cores.others), share(|cores| cores.stolen));
     let (servers, generator) = (share(|cores| cores.servers), share(|cores| cores.generator));
     let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
     format!(
-        "Server and service used {:.0} to {:.0} % of a core, the load generator {:.0} to {:.0} %, other processes {:.1} % (at most \
-         {:.1} %), the host {:.1} % (at most {:.1} %). The limit for other processes \
-         and the host was exceeded in {disturbed} of {} turns.",
+        "Server and service used {:.0} to {:.0} % of a core, and the load generator {:.0} to {:.0} \
+         %. Other processes used {:.1} % in the median and at most {:.1} %, the host {:.1} % in \
+         the median and at most {:.1} %. The limit for other processes and the host was exceeded \
+         in {disturbed} of {} measurements.",
         servers.min,
         servers.max,
         generator.min,
@@ -230,8 +234,9 @@ fn server_section(results: &Results) -> String {
     }
     format!(
         "## Memory and start-up\n\n\
-         Each server has one thread. Memory is resident memory after all measurements. Start-up is \
-         the time from the start of the process to the first correct reply.\n\n{table}"
+         Each server has one thread. `memory` is the resident memory after all measurements, and \
+         `highest` is its peak. `start-up` is the time from the start of the process to the first \
+         correct reply.\n\n{table}"
     )
 }
 
@@ -245,7 +250,7 @@ fn picture_title(suite: Suite) -> Option<&'static str> {
     }
 }
 
-/// Returns a picture of the throughput at the main level, in the modern era.
+/// Returns a picture of the throughput at [`Level::MAIN`], in the modern era.
 pub(crate) fn picture(suite: Suite, results: &Results) -> Option<String> {
     let title = picture_title(suite)?.to_owned();
     let shown = |one: &&CaseResults| one.level == Level::MAIN && one.case.era == Era::Modern;
@@ -277,7 +282,7 @@ pub(crate) fn mebibytes(kibibytes: u32) -> String {
     format!("{:.1} MiB", f64::from(kibibytes) / 1024.0)
 }
 
-/// Formats an integer with commas.
+/// Formats a number as an integer with commas between thousands.
 pub(crate) fn thousands(number: f64) -> String {
     if number.is_infinite() {
         return "∞".to_owned();

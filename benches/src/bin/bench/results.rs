@@ -1,4 +1,4 @@
-//! The results.
+//! The results of a comparison.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::load::{Full, Paced};
 use crate::statistics::Spread;
 use crate::usage::{Memory, Used};
 
-/// Maximum share of a round for which other processes or the host may take a core. Otherwise the round is repeated.
+/// Maximum CPU time of other processes, and of the host, as a share of one core. If it is exceeded, the round is
+/// repeated.
 pub(crate) const MAX_DISTURBED: f64 = 0.05;
 
 /// All results.
@@ -20,7 +21,7 @@ pub(crate) struct Results {
     pub(crate) servers: Vec<ServerResults>,
     /// Names and versions of the programs.
     pub(crate) versions: Vec<String>,
-    /// Servers that could not be installed, and why.
+    /// Servers that could not be installed, each with the reason.
     pub(crate) skipped: Vec<(Candidate, String)>,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct CaseResults {
     pub(crate) case: Case,
     pub(crate) level: Level,
     pub(crate) loads: Vec<Load>,
-    /// Gateways that failed, and how.
+    /// Errors of the gateways that failed.
     pub(crate) failures: Vec<String>,
     pub(crate) latencies: Vec<Latencies>,
     /// Number of repeated rounds.
@@ -78,7 +79,7 @@ pub(crate) struct Latencies {
     pub(crate) servers: Vec<(Candidate, Vec<Percentiles>)>,
 }
 
-/// Median, 99th percentile and maximum in microseconds. Infinite if the server could not keep up.
+/// Median, 99th percentile and maximum in microseconds. They are infinite if the server could not keep up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Percentiles {
     pub(crate) p50: f64,
@@ -86,7 +87,7 @@ pub(crate) struct Percentiles {
     pub(crate) longest: f64,
 }
 
-/// Resources of an idle server.
+/// Start-up time and memory of a server.
 #[derive(Debug)]
 pub(crate) struct ServerResults {
     pub(crate) candidate: Candidate,
@@ -131,7 +132,7 @@ impl Load {
         Spread::of(self.rounds.iter().map(figure)).median
     }
 
-    /// Returns the ratio of a value to another server's, by round.
+    /// Returns the ratio of a value to that of another server in the same round.
     pub(crate) fn ratio(&self, other: &Self, figure: impl Fn(&Round) -> f64) -> Spread {
         let pairs = self.rounds.iter().zip(&other.rounds);
         Spread::of(pairs.map(|(own, other)| figure(own) / figure(other)))
@@ -157,7 +158,7 @@ impl Latencies {
         Spread::of(self.rounds(candidate).iter().map(|round| round.p99)).median.is_finite()
     }
 
-    /// Returns the ratio of a server's 99th percentile to another's, by round.
+    /// Returns the ratio of a server's 99th percentile to that of another server in the same round.
     pub(crate) fn ratio(&self, candidate: Candidate, other: Candidate) -> Spread {
         let pairs = self.rounds(candidate).iter().zip(self.rounds(other));
         Spread::of(pairs.map(|(own, other)| own.p99 / other.p99))

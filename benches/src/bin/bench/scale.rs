@@ -1,4 +1,4 @@
-//! The packaged program with small and large registries, and while its catalog is replaced.
+//! Measures the packaged program with small and large registries, and while its catalog is replaced.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -49,7 +49,7 @@ pub(crate) struct ScaleResults {
     /// CPU microseconds of a call with a token that the server has not seen, by round.
     pub(crate) unseen: Vec<f64>,
     pub(crate) swaps: Vec<SwapResults>,
-    /// Use of the cores in the rounds that are included.
+    /// Use of the cores in the rounds that are part of the results.
     pub(crate) cores: Vec<Cores>,
 }
 
@@ -155,7 +155,7 @@ fn cost(
     Ok(())
 }
 
-/// Returns requests with at most 1,000 of the tokens, spread over all.
+/// Returns requests with at most 1,000 of the tokens. The numbers of these tokens have equal distances.
 fn spread_requests(case: Case, address: SocketAddr, tokens: usize) -> Vec<Prepared> {
     let numbers = (0..tokens).step_by((tokens / model::TOKENS).max(1));
     numbers.map(|token| Prepared::new(case.request(token), address)).collect()
@@ -175,7 +175,7 @@ impl Unseen {
         let rounded_up = u64::from(PER_SECOND) * (length.as_secs() + 1);
         while u64::try_from(requests.len()).is_ok_and(|count| count < rounded_up) {
             self.next += 1;
-            // The others are used by `spread_requests`.
+            // `spread_requests` uses the skipped tokens.
             if !self.next.is_multiple_of(model::TOKENS) {
                 requests.push(Prepared::new(self.case.request(self.next), self.address));
             }
@@ -235,13 +235,13 @@ fn change(
     registry.describe(pattern, &description)?;
     let changed = Instant::now();
     while !describe(address)?.contains(&description) {
-        ensure!(changed.elapsed() < PATIENCE, "a change is not served");
+        ensure!(changed.elapsed() < PATIENCE, "a change of the registry is not served");
         thread::sleep(Duration::from_millis(10));
     }
     Ok(changed.elapsed().as_secs_f64())
 }
 
-/// Returns the reply with the description of a tool.
+/// Returns the reply with the description of the tool `tool_00`.
 fn describe(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     let token = model::token(0);

@@ -1,4 +1,4 @@
-//! The report of the packaged program by size.
+//! The report about the packaged program with registries of different sizes.
 
 use callgate_bench::chart::{Bar, Chart, Group};
 use callgate_bench::table::Table;
@@ -19,23 +19,25 @@ pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &ScaleResults) -
     let Plan { rounds, latency_length, starts, .. } = plan;
     format!(
         "# Benchmark: size of the registry\n\n{heading}![{TITLE}](scale.svg)\n\n## Method\n\n\
-         This is the packaged program with its registry in SQLite, its default limits and its \
-         demo. [Server](server.md) and [forwarded calls](forward.md) compare its tail latency with \
-         that of other servers.\n\n\
+         The measured program is the packaged program with its registry in SQLite, its default \
+         limits and its demo. [Server](server.md) and [forwarded calls](forward.md) compare its \
+         tail latency with that of other servers.\n\n\
          **Cost.** For each size, there is a server with one core. It gets {} calls of a function \
-         per second on 32 connections, with at most 1,000 different tokens, in {rounds} rounds of \
-         {latency_length:?}. Each token belongs to a different user. In the last row, each token \
-         is used for the first time, so each call reads the registry. Ratios to the first row are \
-         computed within a round; each figure is the median, with minimum and maximum in \
-         parentheses. A round is repeated if other processes or the host took more than {:.0} % of \
-         a core. There are at most {rounds} repetitions. Start-up is the median of {starts} \
-         starts, from the start of the process to the first correct reply. Memory is resident \
-         memory after all rounds.\n\n\
+         per second on 32 connections, in {rounds} rounds of {latency_length:?}. Each token \
+         belongs to a different user. The calls use at most 1,000 of the tokens. Only in the last \
+         row, each call has a token that was not used before, so each call reads the registry. \
+         Ratios to the first row are computed within a round. Each figure is the median of the \
+         rounds, with minimum and maximum in parentheses. A round is repeated if other processes, \
+         or the host of the virtual machine, took more than {:.0} % of a core. There are at most \
+         {rounds} repetitions. `start-up` is the time from the start of the process to the first \
+         correct reply, as the median of {starts} starts. `memory` is the resident memory after \
+         all rounds, and `highest` is its peak.\n\n\
          **Changes.** A server with {} cores, 100,000 methods and 1,000 tokens gets {} calls per \
          second on 32 connections for {:?}. At the same time, a probe sends {} calls per second on \
-         8 other connections. Meanwhile, SQL changes the description of one method or of all \
-         methods; each change begins when the previous one is served. Latency is that of the \
-         probe, counted from the time at which a request was due.\n\n\
+         8 other connections. There are three runs: without changes, with changes of the \
+         description of one method, and with changes of the descriptions of all methods. The \
+         changes are SQL statements; each change begins when the previous one is served. Latency \
+         is that of the probe, counted from the time at which a request was due.\n\n\
          ## Cost by size\n\n{}\n{}\n\n## Changes under load\n\n{}",
         thousands(f64::from(PER_SECOND)),
         MAX_DISTURBED * 100.0,

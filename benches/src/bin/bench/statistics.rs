@@ -11,7 +11,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Computes the values. Without input, they are NaN.
+    /// Computes the three values. If there are no figures, the values are NaN.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -22,7 +22,7 @@ impl Spread {
     }
 }
 
-/// Formats a ratio: the median, and the range in brackets.
+/// Formats the median, followed by minimum and maximum in parentheses.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}..{:.2})", self.median, self.min, self.max)

@@ -21,9 +21,9 @@ pub(crate) struct Used {
     pub(crate) service: Duration,
     /// Load generator, which is this process.
     pub(crate) generator: Duration,
-    /// All processes, as the sum of the cores.
+    /// All processes, as the sum over all cores.
     all: Duration,
-    /// Time stolen by the host of a virtual machine, as the average of the cores.
+    /// Time stolen by the host of a virtual machine, as the average over all cores.
     pub(crate) stolen: Duration,
 }
 
@@ -87,9 +87,9 @@ fn process_time(process: u32) -> anyhow::Result<Duration> {
     Ok(total)
 }
 
-/// Returns the time of all processes, and the stolen time.
+/// Returns the CPU time of all processes since the start of the machine, and the time that its host has stolen.
 fn machine_time() -> anyhow::Result<(Duration, Duration)> {
-    /// The kernel counts in hundredths of a second.
+    /// Unit of the times in `/proc/stat`.
     const TICK: Duration = Duration::from_millis(10);
     let text = fs::read_to_string("/proc/stat")?;
     let cores = text.lines().filter(|line| line.starts_with("cpu"));
