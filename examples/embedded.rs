@@ -90,13 +90,13 @@ impl Todos {
     fn add(
         &self,
         ctx: &Context,
-        /// What is to be done.
+        /// The task, as text.
         text: String,
     ) -> Result<Todo, Error> {
         if text.trim().is_empty() {
-            return Err(Error::tool("there is nothing to do"));
+            return Err(Error::tool("the text of the to-do is empty"));
         }
-        tracing::info!(by = ctx.caller.name(), "a new to-do");
+        tracing::info!(by = ctx.caller.name(), "added a to-do");
         Ok(self.change(|todos| {
             let todo = Todo { id: todos.len() + 1, text, done: false };
             todos.push(todo.clone());
@@ -137,7 +137,7 @@ async fn main() -> anyhow::Result<()> {
         .layer(from_fn(who));
     let listener = TcpListener::bind(address).await?;
     tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);
-    // With the address of each client, because the limits of anonymous clients are counted by address.
+    // Passes on the address of each client, because limits apply to anonymous clients by address.
     let router = router.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, router).await?)
 }

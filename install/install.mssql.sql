@@ -1,7 +1,7 @@
 -- Callgate's registry for SQL Server, as `callgate migrate` creates it in an empty database.
--- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
+-- Generated from crates/callgate-registry/src/db/schema.rs. To change this file, change the source and run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
--- With other names of tables: callgate migrate --dry-run --preset festi --database URL
+-- To print this script with Festi's table names: callgate migrate --dry-run --preset festi --database URL
 
 -- 1: tables
 GO
@@ -34,7 +34,7 @@ CREATE TABLE section_actions (
 );
 CREATE UNIQUE INDEX callgate_actions_key ON section_actions (plugin, method, id_section);
 
--- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
+-- There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.
 CREATE TABLE sections_user_permission (
     id         BIGINT IDENTITY(1, 1) NOT NULL,
     id_section BIGINT NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE sections_user_permission (
 );
 CREATE UNIQUE INDEX callgate_user_grants_key ON sections_user_permission (id_section, id_user);
 
--- Not unique, as in Festi; of several rows the lowest value applies.
+-- Rows are not unique, as in Festi. If several rows match, the lowest value applies.
 CREATE TABLE sections_user_types_permission (
     id           BIGINT IDENTITY(1, 1) NOT NULL,
     id_section   BIGINT NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Rows are deleted after a minute.
 CREATE TABLE callgate_messages (
     number    BIGINT NOT NULL,
     session   NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
@@ -190,7 +190,7 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
--- Running servers, which divide the rate limits. Each renews its row until it ends.
+-- Running servers, which share the rate limits equally. Each server renews its row until the server ends.
 CREATE TABLE callgate_servers (
     server     NVARCHAR(255) COLLATE Latin1_General_100_BIN2 NOT NULL,
     expires_at DATETIME2 NOT NULL,
@@ -216,7 +216,7 @@ CREATE TABLE callgate_meta (
     CONSTRAINT callgate_meta_pk PRIMARY KEY (name)
 );
 
--- Counters that every change increments, even a change by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
+-- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  NVARCHAR(20) COLLATE Latin1_General_100_BIN2 NOT NULL,
     value BIGINT NOT NULL,
@@ -228,10 +228,10 @@ VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions',
 
 GO
 -- A trigger runs once per statement, and increments nothing if no row changed. `access` and `catalog` are locked
--- together, in this order, to avoid deadlocks. The other counters are not, so that a token can be revoked during
--- an import. The program locks the counters before the rows, plain SQL locks them after: SQL Server ends one of
--- two deadlocked transactions, and the program retries. Triggers set NOCOUNT, because programs would mistake
--- their row counts for those of the statement.
+-- together, in this order, to avoid deadlocks. The other counters are locked separately, so that a token can be
+-- revoked during an import. The program locks the counters before the rows. Plain SQL locks the rows first. If
+-- this causes a deadlock, SQL Server ends one of the two transactions, and the program retries. Triggers set
+-- NOCOUNT, because programs would otherwise mistake the row counts of triggers for those of the statement.
 CREATE TRIGGER callgate_sections_i ON sections AFTER INSERT AS
 BEGIN
     SET NOCOUNT ON;

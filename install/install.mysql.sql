@@ -1,7 +1,7 @@
 -- Callgate's registry for MySQL and MariaDB, as `callgate migrate` creates it in an empty database.
--- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
+-- Generated from crates/callgate-registry/src/db/schema.rs. To change this file, change the source and run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
--- With other names of tables: callgate migrate --dry-run --preset festi --database URL
+-- To print this script with Festi's table names: callgate migrate --dry-run --preset festi --database URL
 
 -- 1: tables
 CREATE TABLE callgate_migrations (
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS section_actions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
+-- There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.
 CREATE TABLE IF NOT EXISTS sections_user_permission (
     id         BIGINT NOT NULL AUTO_INCREMENT,
     id_section BIGINT NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS sections_user_permission (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Not unique, as in Festi; of several rows the lowest value applies.
+-- Rows are not unique, as in Festi. If several rows match, the lowest value applies.
 CREATE TABLE IF NOT EXISTS sections_user_types_permission (
     id           BIGINT NOT NULL AUTO_INCREMENT,
     id_section   BIGINT NOT NULL,
@@ -184,7 +184,7 @@ CREATE TABLE IF NOT EXISTS callgate_sessions (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Rows are deleted after a minute.
 CREATE TABLE IF NOT EXISTS callgate_messages (
     number    BIGINT NOT NULL,
     session   VARCHAR(64) NOT NULL,
@@ -195,7 +195,7 @@ CREATE TABLE IF NOT EXISTS callgate_messages (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Running servers, which divide the rate limits. Each renews its row until it ends.
+-- Running servers, which share the rate limits equally. Each server renews its row until the server ends.
 CREATE TABLE IF NOT EXISTS callgate_servers (
     server     VARCHAR(64) NOT NULL,
     expires_at DATETIME NOT NULL,
@@ -223,7 +223,7 @@ CREATE TABLE IF NOT EXISTS callgate_meta (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Counters that every change increments, even a change by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
+-- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE IF NOT EXISTS callgate_revisions (
     name  VARCHAR(40) NOT NULL,
     value BIGINT NOT NULL,
@@ -234,7 +234,7 @@ CREATE TABLE IF NOT EXISTS callgate_revisions (
 INSERT IGNORE INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
--- TRUNCATE fires no triggers, so it is not noticed.
+-- TRUNCATE fires no triggers, so servers do not notice it.
 DROP TRIGGER IF EXISTS callgate_sections_i;
 CREATE TRIGGER callgate_sections_i AFTER INSERT ON sections FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');

@@ -1,7 +1,7 @@
 -- Callgate's registry for SQLite, as `callgate migrate` creates it in an empty database.
--- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
+-- Generated from crates/callgate-registry/src/db/schema.rs. To change this file, change the source and run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
--- With other names of tables: callgate migrate --dry-run --preset festi --database URL
+-- To print this script with Festi's table names: callgate migrate --dry-run --preset festi --database URL
 
 -- 1: tables
 CREATE TABLE callgate_migrations (
@@ -31,7 +31,7 @@ CREATE TABLE section_actions (
 );
 CREATE INDEX callgate_actions_key ON section_actions (lower(plugin), lower(method));
 
--- No foreign keys to users or roles, because rows of Festi may refer to missing ones.
+-- There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.
 CREATE TABLE sections_user_permission (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     id_section INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE sections_user_permission (
     UNIQUE (id_section, id_user)
 );
 
--- Not unique, as in Festi; of several rows the lowest value applies.
+-- Rows are not unique, as in Festi. If several rows match, the lowest value applies.
 CREATE TABLE sections_user_types_permission (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     id_section   INTEGER NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE callgate_sessions (
 );
 CREATE INDEX callgate_sessions_end ON callgate_sessions (ends_at);
 
--- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.
+-- Answers and cancellations of clients for calls that run on another server, as JSON-RPC messages. A server reads only rows with a higher `number` than those that it has read. Rows are deleted after a minute.
 CREATE TABLE callgate_messages (
     number    INTEGER NOT NULL,
     session   TEXT NOT NULL,
@@ -167,7 +167,7 @@ CREATE TABLE callgate_messages (
 );
 CREATE INDEX callgate_messages_age ON callgate_messages (posted_at);
 
--- Running servers, which divide the rate limits. Each renews its row until it ends.
+-- Running servers, which share the rate limits equally. Each server renews its row until the server ends.
 CREATE TABLE callgate_servers (
     server     TEXT NOT NULL,
     expires_at INTEGER NOT NULL,
@@ -192,7 +192,7 @@ CREATE TABLE callgate_meta (
     PRIMARY KEY (name)
 );
 
--- Counters that every change increments, even a change by plain SQL; servers poll them. Sessions and messages are numbered by their counters.
+-- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  TEXT NOT NULL,
     value INTEGER NOT NULL,

@@ -17,10 +17,10 @@ const LIST: &str = include_str!("behaviours.txt");
 
 const PAGE: &str = "docs/internals/behaviours.md";
 
-/// Page whose tables name tests in their last column.
+/// Page with tables whose last column names tests.
 const THREATS: &str = "docs/operate/security.md";
 
-/// Files that define a function, by its name.
+/// Names of functions, each with the files that define the function.
 type Functions = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the problems of the list and of the page, one per line.

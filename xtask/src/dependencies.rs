@@ -25,7 +25,7 @@ const LICENCES: [&str; 12] = [
     "Zlib",
 ];
 
-/// Crates that the program may have in two versions, and the reason for the older one.
+/// Crates that the program may have in two versions, and the reason for the older version.
 const DUPLICATES: [(&str, &str); 8] = [
     ("block-buffer", "sha2 0.10"),
     ("cpufeatures", "sha2 0.10"),

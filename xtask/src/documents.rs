@@ -162,7 +162,7 @@ fn check_link(page: &Path, text: &str, link: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the anchor that forges and mdBook generate for a heading.
+/// Returns the anchor that code hosts and mdBook generate for a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

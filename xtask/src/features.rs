@@ -22,8 +22,8 @@ fn is_forwarded(enabled: &Value) -> bool {
     !packages.is_empty() && packages.iter().all(|package| PACKAGES.contains(package))
 }
 
-/// Returns the steps: one for the program with its default features, and for each package one without features and one
-/// with each feature alone.
+/// Returns a step for the program with its default features. For each package, also returns a step
+/// without features, and a step for each feature alone.
 pub(crate) fn steps(metadata: &Value) -> anyhow::Result<Vec<Step>> {
     let mut steps = vec![clippy("the program with its default features", PROGRAM)];
     for name in PACKAGES {

@@ -38,7 +38,8 @@ fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the source files of the crates that no `mod` line names. Such files are not compiled.
+/// Returns a problem for each source file of a crate that no `mod` line names, and that is
+/// therefore not compiled.
 pub(crate) fn orphans(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for package in entries(&root.join("crates"))?.into_iter().filter(|path| path.is_dir()) {

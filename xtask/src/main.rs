@@ -23,8 +23,8 @@ usage: cargo xtask check         Check format and lints, run the quick tests of 
        cargo xtask test clients  Load tools with frameworks from PyPI and npm, which are installed first
        cargo xtask docs          Check the documents
        cargo xtask behaviours    Write the table of behaviours and their tests
-       cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names;
-                                 options after the word are passed to them
+       cargo xtask bench [WORD]  Run all benchmarks, or only those with WORD in their names;
+                                 options after WORD are passed to the benchmarks
        cargo xtask dist          Build the packaged program in target/dist, with man pages and completions";
 
 fn main() -> ExitCode {
@@ -60,7 +60,8 @@ fn dist() -> Step {
     Step::cargo("build the packaged program", &build).arguments(&["--features", "full"])
 }
 
-/// Writes the man pages and the completions of the packaged program beside it. Returns no problems.
+/// Writes the man pages and the completions of the packaged program to its directory. Returns no
+/// problems.
 fn write_generated() -> anyhow::Result<Vec<String>> {
     let directory = root().join("target/dist");
     let print = |arguments: &[&str]| {

@@ -160,7 +160,8 @@ struct TestResults {
     timed: Vec<(Duration, String)>,
     /// Lines about tests that failed once and passed in the second attempt.
     flaky: Vec<String>,
-    /// Whether the summary of nextest has been read. It lists the failures a second time.
+    /// Whether the summary of nextest has been read. After the summary, nextest lists the failures
+    /// a second time.
     has_summary: bool,
 }
 
@@ -307,7 +308,7 @@ impl Run {
         let (mut passed, mut failed) = (0, 0);
         for result in &self.results {
             passed += result.tests.passed + u64::from(result.failure.is_none());
-            // A failed test also fails its step, so both together count once.
+            // A failed test also makes its step fail. Both together count as one failure.
             failed += match result.failure {
                 Some(_) => result.tests.failed.max(1),
                 None => result.tests.failed,

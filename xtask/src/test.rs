@@ -14,7 +14,8 @@ use crate::files::orphans;
 use crate::run::{Run, Step, panic_message};
 use crate::{behaviours, dependencies, documents, features, root, spelling, unexplained_numbers};
 
-/// Builds and tests the whole workspace at once, so that each crate is compiled with only one set of features.
+/// Arguments for the whole workspace. All builds and tests use them, so that each crate is compiled
+/// with only one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
 
 /// Filter of the tests that need the SQL Server emulator.
@@ -153,8 +154,9 @@ fn linted(step: Step) -> Step {
     if std::env::var_os("CI").is_none() {
         return step;
     }
-    // CI builds once, so incremental compilation only costs time. Its property tests use the same values in each run,
-    // so that the result depends only on the commit. All other runs use new values.
+    // CI builds once, so incremental compilation only costs time. In CI, property tests use the
+    // same values in each run, so that the result depends only on the commit. Outside of CI, each
+    // run uses new values.
     step.variable("CARGO_INCREMENTAL", "0").variable("PROPTEST_RNG_SEED", "1")
 }
 
@@ -187,7 +189,8 @@ fn build_emulator() -> Step {
     Step::cargo("build the SQL Server emulator", &arguments)
 }
 
-/// Downloads the programs that tests start but the system lacks, while the workspace is compiled.
+/// Downloads the programs that tests start and that are not installed. Runs while the workspace is
+/// compiled.
 fn download(tmp: &Path) {
     let tests = root().join("crates/callgate-cli/tests");
     thread::scope(|scope| {
@@ -208,10 +211,10 @@ fn download(tmp: &Path) {
         ] {
             debian(tmp, package, program);
         }
-        // Creates the initial data directories.
+        // Creates the initial data directories of the database servers.
         drop(Servers::start(tmp));
         for installed in packages {
-            // The scope would otherwise replace the message of the panic.
+            // Otherwise, the scope would replace the message of the panic.
             installed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
@@ -227,7 +230,7 @@ impl Servers {
         Self { servers: Engine::ALL.map(|engine| (engine, engine.start(tmp))) }
     }
 
-    /// Returns the step with the addresses in its environment.
+    /// Returns the step with the addresses of the servers in its environment.
     fn with_addresses(&self, step: Step) -> Step {
         let step = step.variable(WORKSPACE_BUILT, "1");
         self.servers.iter().fold(step, |step, (engine, server)| {
@@ -245,7 +248,7 @@ struct Nextest {
 impl Nextest {
     /// Lists the test programs. Returns `None` if nextest is not installed.
     ///
-    /// With the list, runs do not start cargo, which would wait for concurrent builds.
+    /// A run with this list does not start cargo, which would wait for concurrent builds.
     fn new(target: &Path) -> Option<anyhow::Result<Self>> {
         let version = cargo().args(["nextest", "--version"]).output();
         version.is_ok_and(|output| output.status.success()).then(|| {

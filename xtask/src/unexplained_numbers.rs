@@ -1,5 +1,5 @@
-//! Checks that names of tests, comments and documents contain no numbers of behaviours and decisions, because the
-//! meaning of such numbers is not in the repository.
+//! Checks that comments, documents and the names of tests do not refer to behaviours and decisions
+//! by number, because the repository does not define such numbers.
 
 use std::path::Path;
 

@@ -80,8 +80,9 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Serve a JSON-RPC service as tools, without configuration and without a registry
     ///
-    /// Reads the service's own description: `rpc.discover`, `system.listMethods`, a document at its URL, or
-    /// the modules of Drupal. Listens on this machine only, until Ctrl-C.
+    /// Reads the service's own description: the result of `rpc.discover` or `system.listMethods`, a
+    /// document at the URL, or the list of a Drupal module. Runs until Ctrl-C, and accepts
+    /// connections only from this machine.
     Try(TryArgs),
     /// Forward MCP messages from standard input and output to a server over HTTP
     ///
@@ -101,8 +102,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Call a tool from the command line
     ///
-    /// Without `--url`, runs the same steps as a server: access control, argument checks and the call to the upstream.
-    /// The caller is `--user`, else the user of `CALLGATE_TOKEN`, else anonymous.
+    /// Without `--url`, runs the same steps as a server: access control, argument checks and the
+    /// call to the upstream. The caller is the user of `--user`, or else the user of the token in
+    /// `CALLGATE_TOKEN`, or else anonymous.
     Call(CallArgs),
     /// Check tools for problems with known MCP clients
     ///
@@ -165,7 +167,7 @@ fn unused_options(command: &str) -> &'static [&'static str] {
 }
 
 impl Cli {
-    /// Parses the command line. Prints usage errors and exits with 2.
+    /// Parses the command line. If the usage is wrong, prints the error and exits with 2.
     pub(crate) fn read() -> Self {
         let matches = Self::definition().get_matches();
         let is_given =

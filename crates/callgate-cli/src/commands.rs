@@ -20,7 +20,8 @@ use crate::{printer, registry};
 
 pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
-/// Maximum time that the program waits for token requests in flight before it ends.
+/// Maximum time for which the program waits, before it exits, for pending requests for OAuth access
+/// tokens.
 const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
 /// Runs a command. Commands that need no registry do not read the configuration.

@@ -68,7 +68,7 @@ impl Preset {
     }
 }
 
-/// Returns an environment variable, for commands that read no other configuration.
+/// Returns the value of an environment variable, for commands that read no other configuration.
 pub(crate) fn environment(variable: &str) -> Option<String> {
     std::env::var_os(variable).map(|text| text.to_string_lossy().into_owned())
 }
@@ -199,8 +199,9 @@ fn rate_limits(values: &Values) -> anyhow::Result<RateLimits> {
     Ok(RateLimits { per_caller, total, tools: Some(values.get("limits.tools").rate()?) })
 }
 
-/// Returns whether methods without a section may be called. They are refused if callers need a token, except with the
-/// preset `festi`, because in Festi a method without an action is open to every user.
+/// Returns whether methods without a section may be called. By default, calls of these methods are
+/// refused if callers need a token. With the preset `festi`, the calls are allowed, because in
+/// Festi a method without an action is open to every user.
 fn open_methods(
     values: &Values,
     require_auth: bool,

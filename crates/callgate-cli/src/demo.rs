@@ -15,7 +15,7 @@ use crate::error_hints::hinted;
 
 pub(crate) use application::application;
 
-/// Metadata that marks a registry which the demo created.
+/// Key of the metadata that marks a registry which the demo created.
 const CREATED_BY_DEMO: &str = "demo";
 /// Value of the metadata until the registry is complete.
 const INCOMPLETE: &str = "begun";
@@ -41,7 +41,8 @@ const USERS: [DemoUser; 2] = [
     DemoUser { login: "reader", role: "reader", grants: &[("content", Mask::Read)] },
 ];
 
-/// Fills an empty registry. Accepts a registry that the demo filled before, and refuses any other.
+/// Fills an empty registry. Accepts a registry that the demo filled before, and refuses any other
+/// registry.
 pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> anyhow::Result<()> {
     if store.meta(CREATED_BY_DEMO).await?.is_none() {
         if !is_empty(store).await? {
@@ -50,7 +51,8 @@ pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> 
                 "use another registry with `--database sqlite:PATH`, or serve this one without `--demo`",
             ));
         }
-        // Set first, so that the next start completes a start that was interrupted.
+        // Set before the registry is filled. If this start is interrupted, the next start fills the
+        // rest.
         store.set_meta(CREATED_BY_DEMO, INCOMPLETE).await?;
     }
     if store.meta(CREATED_BY_DEMO).await?.as_deref() == Some(INCOMPLETE) {

@@ -26,14 +26,14 @@ fn with_feature(feature: &str) -> String {
 /// Minimum similarity at which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// Returns the known name that is most similar to `name`, if one is similar.
+/// Returns the known name that is most similar to `name`, if it is similar enough.
 pub(crate) fn nearest<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let rated = known.into_iter().map(|one| (strsim::jaro_winkler(one.as_ref(), name), one));
     let best = rated.max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).map(|(_, one)| one)
 }
 
-/// Returns the hint of the first error in the chain of causes that has one.
+/// Returns the hint of an error, or else of its first cause that has a hint.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
@@ -43,7 +43,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
             return Some(with_feature("websocket").into());
         }
         if let Some(TargetError::Url(EndpointError::UserInfo)) = cause.downcast_ref() {
-            let hint = "remove it from the URL, and give `--basic USER` with `--password-env VARIABLE` or \
+            let hint = "remove both from the URL, and give `--basic USER` with `--password-env VARIABLE` or \
                         `--password-file FILE`; in the configuration, set `basic_user` and `basic_password`";
             return Some(hint.into());
         }
@@ -109,7 +109,7 @@ fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
              methods.json`, and add users, grants and tokens again"
         }
         OpenError::OtherTables => {
-            "remove `preset` and `tables.*` from the configuration, since the registry knows its table names; or use another database"
+            "remove `preset` and `tables.*` from the configuration, because the registry stores its table names; or use another database"
         }
     };
     Some(hint.into())
@@ -119,7 +119,7 @@ fn attach_hint(error: &AttachError) -> Option<Cow<'static, str>> {
     match error {
         AttachError::Festi(error) => festi_hint(error),
         AttachError::Store(error) => store_hint(error),
-        AttachError::OwnUsers => Some("use a registry without users, with `--database`".into()),
+        AttachError::OwnUsers => Some("use `--database` to name a registry without users".into()),
     }
 }
 
@@ -134,8 +134,8 @@ fn festi_hint(error: &FestiError) -> Option<Cow<'static, str>> {
             return Some(hint.into());
         }
         FestiError::Missing { prefix: None, .. } => {
-            "use the database that Festi's Rpc plugin writes to, let this user read the tables that \
-             docs/guide/festi.md lists, and set `tables.*` if they have other names"
+            "use the database that Festi's Rpc plugin writes to; let the database user read the tables that \
+             docs/guide/festi.md lists; if the tables have other names, set `tables.*`"
         }
         FestiError::NotANumber { .. } => {
             "a site can be attached only if the keys of its users, roles and sections are numbers"

@@ -1,4 +1,4 @@
-//! The program `callgate`: parse the command line, run a command, print its error.
+//! The program `callgate`: parses the command line, runs a command, and prints an error.
 
 mod cli;
 mod commands;
@@ -28,7 +28,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Disables the allocator's huge pages. They need 17 MB more for a server, and their memory is zeroed at the start.
+/// Disables transparent huge pages. With huge pages, a server uses 17 MB more memory, and starts
+/// more slowly, because the kernel fills this memory with zeros.
 fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -90,8 +90,9 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
     Ok(Arc::new(store))
 }
 
-/// Refuses a registry that belongs to a Festi database, if that database is not attached. The Festi database defines
-/// access to the methods, which would otherwise be open.
+/// Refuses a registry that belongs to a Festi database, if that database is not attached. The Festi
+/// database defines access to the methods. Without this database, every caller could call the
+/// methods.
 async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(ATTACHED).await?.is_none() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Standard input and output. If they are pipes or sockets, they need no threads.
 //!
-//! Pipes and sockets can be polled like any other connection. Terminals and files are read by blocking threads, because
-//! other processes share them and expect them to block.
+//! Pipes and sockets can be polled like any other connection. Terminals and files are read and written by blocking
+//! threads, because other processes share these terminals and files, and expect blocking mode.
 
 #[cfg(not(unix))]
 pub(crate) use tokio::io::{stdin as input, stdout as output};

@@ -172,7 +172,8 @@ struct Page {
 }
 
 impl Page {
-    /// Parses a page. A cursor of another type is an error, because the tools on later pages would seem to be removed.
+    /// Parses a page. A cursor that is not a string is an error: if it were ignored, the tools on later pages would
+    /// seem to be removed.
     fn parse(text: &str, module: Module) -> Option<Self> {
         let mut page: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
         if module == Module::Discovery {

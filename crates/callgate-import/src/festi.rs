@@ -37,7 +37,7 @@ pub async fn read(
     if rows.missing.iter().any(|table| table == "rpc_methods") {
         return Err(hinted(
             format!("`{shown}` has no table `rpc_methods`"),
-            "give the database that the Rpc plugin writes its methods to",
+            "use the URL of the database to which Festi's plugin Rpc writes its methods",
         ));
     }
     // With the wrong prefix, methods that are protected in Festi would be open here.
@@ -79,7 +79,8 @@ fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> anyho
     Ok(source)
 }
 
-/// Returns `true` for a display method. Its result is its `Response`, not the returned value.
+/// Returns `true` for a display method, whose first parameter is a `Response`. The result of such a method is the
+/// content of the `Response`, not the returned value.
 fn fills_response(row: &MethodRow) -> bool {
     let types = row.params_types.as_deref().map(serde_json::from_str::<Vec<Option<String>>>);
     let first = types.and_then(Result::ok).and_then(|types| types.into_iter().next().flatten());

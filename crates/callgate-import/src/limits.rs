@@ -1,4 +1,5 @@
-//! Limits on the contents of a source. A server that repeats imports reads sources that other people write.
+//! Limits on the contents of a source. They are necessary, because a server that repeats imports reads sources that
+//! other people write.
 
 use callgate_registry::{MethodRow, TypeRow};
 

@@ -128,9 +128,9 @@ struct ParamTable {
     schema: Option<Map<String, Value>>,
     /// Description for the agent.
     description: Option<String>,
-    /// Whether it may be left out.
+    /// Whether the parameter may be left out.
     optional: Option<bool>,
-    /// Value that is sent if it is left out.
+    /// Value that is sent if the parameter is left out.
     default: Option<Value>,
 }
 
@@ -203,7 +203,7 @@ struct ClassField {
     ty: Option<String>,
     /// Description for the agent.
     description: Option<String>,
-    /// Whether it may be left out.
+    /// Whether the property may be left out.
     optional: Option<bool>,
 }
 
@@ -255,7 +255,7 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
         if method.sections.is_some() || method.plugin.is_some() || method.method.is_some() {
             return Err(hinted(
                 format!("method `{}`: an overlay cannot set who may call it", method.id),
-                "remove `sections`, `plugin` and `method`: the tables of the database decide",
+                "remove `sections`, `plugin` and `method`: the tables of the Festi database decide",
             ));
         }
         let upstream = method.upstream.take().or_else(|| manifest.upstream.clone());

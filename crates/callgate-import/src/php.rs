@@ -64,7 +64,7 @@ fn read_directory(
     if !root.is_dir() {
         return Err(hinted(
             format!("`{shown}` is not a directory"),
-            "give its directory; `--select` imports some of the methods",
+            "use the directory of the file; `--select` imports only some of the methods",
         ));
     }
     let mut files = Files::find(&root, reading)?;

@@ -392,8 +392,8 @@ impl Plan {
             self.note(&written, last, &last.source);
         }
         let hint = "note: if two sources have the same method, the columns of the source that added it are \
-                    kept; to import both methods, use `--prefix`; if this source is a new version of the other one, import it with `--name` and the \
-                    earlier title";
+                    kept; to import both methods, use `--prefix`; if this source is a new version of the other one, import this source with \
+                    `--name` and the earlier title";
         if !self.notes.iter().any(|note| note == hint) {
             self.notes.push(hint.to_owned());
         }

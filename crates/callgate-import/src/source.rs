@@ -26,11 +26,11 @@ pub(crate) use safety_guess::declared as declared_safety;
 /// Options of an import from any source.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// Prefix of the ids. The methods' names at the service do not have it.
+    /// Prefix of the ids. The methods' names at the service do not have the prefix.
     pub prefix: String,
     /// Which methods are imported. Patterns apply to the names in the source.
     pub selection: Selection,
-    /// Sections that callers need for methods for which the source specifies no sections.
+    /// Sections that callers need to call a method, if the source specifies no sections for the method.
     pub sections: Vec<(String, RequiredMask)>,
     /// How parameters of the source's methods are sent. Defaults to the value that was set for an earlier import of the
     /// source.
@@ -79,7 +79,7 @@ pub struct Source {
     /// Identifies the source. If an earlier import from a source with this name wrote a method, and the source no
     /// longer has the method, the method is removed.
     pub name: String,
-    /// The upstreams of its methods.
+    /// The upstreams of the methods.
     pub upstreams: BTreeSet<String>,
     /// Methods that can be imported.
     pub methods: Vec<Proposal>,
@@ -95,7 +95,8 @@ pub struct Source {
     pub(crate) states_access: bool,
     /// Names of sources that this one replaces. Methods that only those sources have are removed.
     pub(crate) supersedes: &'static [&'static str],
-    /// Prefixes of the names of sources whose methods this source does not change, because those sources describe more.
+    /// Prefixes of the names of sources whose methods this source does not change, because those sources describe the
+    /// methods in more detail.
     pub(crate) yields_to: &'static [&'static str],
     /// Keys that the configuration of the upstream should have; `None` if the source does not know the URL of the
     /// service.
@@ -128,7 +129,8 @@ impl Source {
         ["OpenRPC", "PHP", "manifest"].contains(&kind(&self.name))
     }
 
-    /// Returns `true` if this is the name of another source of the same kind. Its methods are not changed.
+    /// Returns `true` if `name` is the name of another source of the same kind. The methods of such a source are not
+    /// changed.
     pub(crate) fn is_another(&self, name: &str) -> bool {
         self.can_be_named() && name != self.name && kind(name) == kind(&self.name)
     }
@@ -163,7 +165,7 @@ impl Source {
         if self.bytes > MAX_SOURCE_BYTES {
             return Err(hinted(
                 format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes"),
-                "import it in parts, or shorten descriptions that many methods share",
+                "import the source in parts, or shorten descriptions that many methods share",
             ));
         }
         Ok(())

@@ -20,7 +20,7 @@ pub fn read_file(file: &Path) -> anyhow::Result<String> {
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(hinted(
             format!("`{shown}` has more than {MAX_DOCUMENT_BYTES} bytes"),
-            "import it in parts",
+            "split the file, and import the parts",
         ));
     }
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))

@@ -27,8 +27,8 @@ const NO_METHODS: &str = "the source has no methods any more";
 pub struct RepeatedImport<'a, R> {
     /// Name of the import.
     pub name: &'a str,
-    /// Reads the source and calls [`Importer::run`]. The implementation decides in which process, because a source is
-    /// untrusted input.
+    /// Reads the source and calls [`Importer::run`]. The implementation decides in which process this happens, because
+    /// a source is untrusted input.
     pub run: R,
     /// Interval between two runs.
     pub every: Duration,
@@ -279,8 +279,8 @@ mod tests {
         timeout(Duration::from_mins(1), either).await.unwrap();
     }
 
-    /// If two imports need the same new section and one has written it, the change of the other one is no longer the
-    /// same.
+    /// If two imports need the same new section and one import has written it, the other import no longer makes the
+    /// same change.
     #[tokio::test]
     async fn imports_that_run_at_the_same_time_are_all_written() {
         let (store, _directory) = new_registry().await;

@@ -77,7 +77,8 @@ const METHOD_FORM: &str = "`id = \"user.get\"`, `title = \"Get user\"`, `tool_na
 const PROMPT_FORM: &str = "`name = \"review\"`, `title = \"Review\"`, `section(\"users\", read)`";
 const RESOURCE_FORM: &str = "`uri = \"shop://products/{id}\"`, `name = \"product\"`, \
      `mime_type = \"application/json\"`, `section(\"users\", read)`";
-const SECTION_FORM: &str = "expected a section and a permission: `section(\"users\", read)`, with `read`, `write` or `execute`";
+const SECTION_FORM: &str =
+    "expected a section and a mask: `section(\"users\", read)`, with `read`, `write` or `execute`";
 const ANNOTATIONS_FORM: &str =
     "expected names with literal values: `annotations(category = \"system\", priority = 2)`";
 

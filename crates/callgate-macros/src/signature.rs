@@ -244,7 +244,7 @@ pub(crate) fn reject_names_of_impl(
     }
 }
 
-/// Returns the first identifier that matches, also in groups.
+/// Returns the first identifier that matches. Searches groups of tokens, too.
 pub(crate) fn find_ident(tokens: TokenStream, matches: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) => matches(&ident).then_some(ident),

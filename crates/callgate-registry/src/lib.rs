@@ -1,9 +1,8 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A server that follows a [`Registry`] serves the
-//! methods of its rows together with the methods that are defined in code. [`assemble`] builds a catalog
-//! from both, [`access`] builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their
-//! tokens.
+//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A server that follows a [`Registry`] serves the methods in the
+//! registry's rows together with the methods that are defined in code. [`assemble`] builds a catalog from both,
+//! [`access`] builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their tokens.
 //!
 //! The modules are layers. Each uses only the modules above it in this list:
 //!

@@ -463,7 +463,7 @@ pub struct CatalogRows {
     pub actions: Vec<ActionRow>,
     pub types: Vec<TypeRow>,
     pub upstreams: Vec<UpstreamRow>,
-    /// Settings, including the prefix.
+    /// Settings, including the prefix of tool names.
     pub settings: Vec<SettingRow>,
 }
 

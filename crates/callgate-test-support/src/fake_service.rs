@@ -116,7 +116,7 @@ impl FakeResponse {
         Self::empty(status).body(body).with("Content-Type", media)
     }
 
-    /// Returns a reply without a body and a media type.
+    /// Returns a reply without a body or a media type.
     pub fn empty(status: u16) -> Self {
         Self::new(status, Body::Whole(String::new()))
     }

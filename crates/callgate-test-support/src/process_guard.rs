@@ -45,7 +45,7 @@ pub(crate) struct ProcessGuard {
 }
 
 impl ProcessGuard {
-    /// Starts a server. `signal` stops the server. Its directory is removed afterwards.
+    /// Starts a server. `signal` stops the server. The directory is removed afterwards.
     pub(crate) fn start(directory: PathBuf, signal: &str, server: &Command) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", SCRIPT, "process-guard"]).arg(&directory).arg(signal);

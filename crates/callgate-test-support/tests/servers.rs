@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use callgate_test_support::{DatabaseServer, Engine};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
-/// Longer than anything here takes on a busy machine.
+/// Maximum time to wait for a server to stop, with a large margin for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn start_all() -> [DatabaseServer; 2] {
@@ -34,7 +34,7 @@ fn a_server_has_databases_survives_a_kill_and_is_gone_at_the_end() {
     assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()));
 }
 
-/// Only for the next one, which runs it in a process of its own.
+/// Used only by the next test, which runs this test in a separate process and kills the process.
 #[test]
 #[ignore = "it waits to be killed"]
 fn wait_to_be_killed() {
@@ -63,7 +63,7 @@ fn servers_are_gone_after_their_test_was_killed() {
     test.wait().unwrap();
     let patience = Instant::now() + PATIENCE;
     while addresses.iter().any(|address| TcpStream::connect(address).is_ok()) {
-        assert!(Instant::now() < patience, "a server of {addresses:?} is still there");
+        assert!(Instant::now() < patience, "a server at one of {addresses:?} is still listening");
         std::thread::yield_now();
     }
 }

@@ -1,7 +1,7 @@
 //! Access control: users, their grants, and the requirements of methods. [`Caller`] has an example.
 //!
-//! An [`Access`] is built from all rows of the registry (the database of users, grants and methods). When the rows
-//! change, it is replaced by a new one. The catalog does not depend on it.
+//! An [`Access`] contains the users and grants of the registry (the SQL database). When a user or a grant changes, a
+//! new [`Access`] replaces the old one. The catalog does not depend on the [`Access`].
 
 mod batch_replies;
 mod caller;
@@ -13,7 +13,7 @@ mod method_set;
 mod requirement;
 #[cfg_attr(
     not(all(feature = "forward", feature = "http")),
-    allow(dead_code, reason = "only calls to services and streams are limited by shares")
+    allow(dead_code, reason = "shares limit only streams and calls to services")
 )]
 mod shares;
 mod token_digest;
@@ -58,8 +58,8 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Creates a snapshot from users with their effective grants, and the grants of anonymous callers. Several users
-    /// can have the same `Arc` of grants.
+    /// Creates an `Access` from users with their effective grants, and from the grants of anonymous callers. Several
+    /// users can share one `Arc` of grants.
     pub fn new<G: Into<Arc<Grants>>>(
         users: impl IntoIterator<Item = (User, G)>,
         mut anonymous: Grants,

@@ -1,5 +1,5 @@
 //! Connects an MCP client on standard input and output to a Streamable HTTP server. The server may use the legacy
-//! revisions of MCP (with `initialize`) or the modern ones (without).
+//! revisions of MCP (with `initialize`) or the modern revisions (without `initialize`).
 //!
 //! [`run`] passes messages on unchanged in both directions. It adds the HTTP headers, waits for a server that is not
 //! running yet, restores lost sessions and connections, and ensures that each request has one response.

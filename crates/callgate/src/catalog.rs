@@ -1,8 +1,8 @@
 //! The immutable set of all tools.
 //!
 //! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the tools, assigns
-//! names and concatenates the bytes, so that a page of a list is a slice. Invalid definitions are left out and reported
-//! with the reason. A method whose fingerprint has not changed is copied from the previous catalog.
+//! names and concatenates the bytes, so that a page of a list consists of a few slices. Invalid definitions are left
+//! out and reported with the reason. A method whose fingerprint has not changed is copied from the previous catalog.
 //!
 //! ```
 //! use callgate::catalog::CatalogBuilder;
@@ -178,8 +178,8 @@ impl Catalog {
         &self.prefix
     }
 
-    /// Returns the total size of all tools in all formats. Formats with equal content share memory and are counted
-    /// once.
+    /// Returns the total size of all tools in all formats, in bytes. Formats with equal content share memory and are
+    /// counted once.
     pub fn serialised_bytes(&self) -> usize {
         let distinct = self.arenas.chunk_by(Arena::is_same);
         distinct.filter_map(<[Arena]>::first).map(Arena::len).sum()
@@ -288,7 +288,8 @@ impl Catalog {
         listing.summary.get_or_init(|| summary::summary(self, listing))
     }
 
-    /// Returns a hash of the tools of a listing. Catalogs with the same tools have the same hash.
+    /// Returns a hash of the tools of a listing. Listings of the same tools have the same hash, even in different
+    /// catalogs.
     pub(crate) fn listing_hash(&self, listing: &Listing) -> u64 {
         *listing.hash.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

@@ -39,7 +39,8 @@ pub fn classified(input: &str) {
     }
 }
 
-/// Checks that an error has an error status and a message of one line.
+/// Checks the reply to a refused message: the status is from 200 to 499, and the body is JSON on one line with the
+/// member `error`.
 fn refused(error: &McpError) {
     assert!((200..500).contains(&error.status), "{error:?}");
     let message = error.message().into_slices().concat();
@@ -99,7 +100,7 @@ pub fn http_response(bytes: &[u8]) {
     }
 }
 
-/// Parses a type. Checks that printing it and parsing the text returns the same type.
+/// Parses a type. Checks that parsing the printed type returns the same type.
 pub fn type_notation(text: &str) {
     if let Ok(ty) = text.parse::<TypeExpr>() {
         let written = ty.to_string();
@@ -107,7 +108,7 @@ pub fn type_notation(text: &str) {
     }
 }
 
-/// Parses cursors. Checks that encoding a cursor and decoding the text returns the same cursor.
+/// Parses cursors. Checks that decoding an encoded cursor returns the same cursor.
 pub fn cursors(text: &str) {
     if let Ok(cursor) = OffsetCursor::decode(text) {
         assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor), "{text}");
@@ -117,8 +118,8 @@ pub fn cursors(text: &str) {
     }
 }
 
-/// Parses session ids and request states. Checks that forged ones are rejected.
-/// Also checks that unsealing a sealed text returns the text.
+/// Parses session ids and request states. Checks that forged ids and states are rejected, and that unsealing a sealed
+/// text returns the text.
 pub fn session_ids(text: &str) {
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     assert!(sessions.unseal(text).is_none(), "{text}");
@@ -129,7 +130,8 @@ pub fn session_ids(text: &str) {
     let _ = sessions.find(&sealed, &Caller::anonymous(), SystemTime::now());
 }
 
-/// Parses server-sent events. The first byte is the chunk size. Checks that it does not change the result.
+/// Parses server-sent events. The first byte of the input is the chunk size. Checks that the chunk size does not change
+/// the result.
 #[cfg(feature = "bridge")]
 pub fn sse(input: &[u8]) {
     use crate::bridge::reply::sse::SseDecoder;

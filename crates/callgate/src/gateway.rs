@@ -1,7 +1,7 @@
 //! The gateway: checks access, checks arguments and calls the upstream.
 //!
-//! [`Callgate`](crate::Callgate) creates a gateway for most programs. [`http`](crate::http) shows how to create one
-//! without it.
+//! Most programs use the gateway that [`Callgate`](crate::Callgate) creates. The example in [`http`](crate::http)
+//! creates a gateway directly.
 
 pub(crate) mod settings;
 mod snapshot;
@@ -72,7 +72,7 @@ pub struct UpstreamState {
     pub name: Arc<str>,
     /// Whether the upstream is unreachable, so that calls fail without being sent.
     pub is_down: bool,
-    /// Statistics of its calls.
+    /// Statistics of the calls.
     pub counters: Counters,
 }
 
@@ -138,15 +138,15 @@ impl Gateway {
                     upstream = &**name,
                     max_result_bytes = size,
                     max_in_flight_bytes = self.budget.limit(),
-                    "one caller can use at most three quarters of `max_in_flight_bytes`: larger results fail, \
-                     although `max_result_bytes` allows them; raise `max_in_flight_bytes`"
+                    "one caller can use at most three quarters of `max_in_flight_bytes`: results larger than that \
+                     fail, although `max_result_bytes` allows them; raise `max_in_flight_bytes`"
                 );
             }
         }
     }
 
-    /// Returns the current and the maximum size of results in memory, in bytes. Results up to 64 KiB are counted only
-    /// in batches.
+    /// Returns the current and the maximum size of results in memory, in bytes. A result of at most 64 KiB is counted
+    /// only if its request is part of a batch.
     pub fn in_flight_bytes(&self) -> (usize, usize) {
         (self.budget.used(), self.budget.limit())
     }

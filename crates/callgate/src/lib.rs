@@ -69,19 +69,20 @@ pub use access::{Caller, Grants, Mask, User};
 ///
 /// | | |
 /// | --- | --- |
-/// | `read_only` or `destructive` | whether calls have side effects; one of them is required |
+/// | `read_only` or `destructive` | whether calls have side effects; one of the two is required |
 /// | `id = "user.get"` | id of the method; defaults to the function's name |
 /// | `title = "Get user"` | title for users |
 /// | `tool_name = "get_user"` | name of the tool; defaults to a name derived from the id |
 /// | `section("users", read)` | required mask: `read`, `write` or `execute`; can be repeated |
-/// | `idempotent`, `open_world` | hints for clients; `= false` negates them |
+/// | `idempotent`, `open_world` | hints for clients; `= false` negates a hint |
 /// | `annotations(category = "system")` | annotations for clients |
 ///
-/// Parameters passed by value are arguments; `&Context` and `&mut` [`Response`] are provided. The function
-/// returns an [`IntoOutput`] or a `Result` of one. For functions in an `impl` block, see [`plugin`].
+/// Parameters passed by value are arguments. Callgate provides parameters of the types `&Context` and
+/// `&mut` [`Response`]. The function returns an [`IntoOutput`], or a `Result` with an [`IntoOutput`]. For
+/// functions in an `impl` block, see [`plugin`].
 #[cfg(feature = "macros")]
 pub use callgate_macros::method;
-/// Makes a function a prompt: a message that a user starts a conversation with.
+/// Makes a function a prompt: a message with which a user starts a conversation.
 ///
 /// ```
 /// use callgate::prompt;
@@ -99,10 +100,10 @@ pub use callgate_macros::method;
 /// ```
 ///
 /// Arguments are strings, so their types implement `FromStr`. The function returns a text, a [`Content`] or a
-/// [`GetPromptResult`](mcp::GetPromptResult), or a `Result` of one.
+/// [`GetPromptResult`](mcp::GetPromptResult), or a `Result` with one of these.
 #[cfg(feature = "macros")]
 pub use callgate_macros::prompt;
-/// Makes a function a resource, or a resource template.
+/// Makes a function a resource, or a resource template if the URI has a `{part}`.
 ///
 /// ```
 /// use callgate::resource;
@@ -115,7 +116,7 @@ pub use callgate_macros::prompt;
 /// ```
 ///
 /// Each `{part}` of the URI is an argument, whose type implements `FromStr`. The function returns an
-/// [`IntoContents`](mcp::IntoContents), or a `Result` of one.
+/// [`IntoContents`](mcp::IntoContents), or a `Result` with an [`IntoContents`](mcp::IntoContents).
 #[cfg(feature = "macros")]
 pub use callgate_macros::resource;
 pub use secret::Secret;

@@ -45,8 +45,8 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
         self.update(key, |_| value);
     }
 
-    /// Returns the value of a key. If there is none, calls `make` without holding the lock, and stores the result. If
-    /// two threads make a value for the same key, both return the value that was stored first.
+    /// Returns the value of a key. If there is no value, calls `make` without holding the lock, and stores the result.
+    /// If two threads make a value for the same key, both return the value that was stored first.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(value) = self.get(&key) {
             return value;
@@ -55,8 +55,8 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
         self.update(key, |stored| stored.cloned().unwrap_or(value))
     }
 
-    /// Passes the value of a key, if there is one, to `change`. Stores and returns the result. The cache is locked
-    /// meanwhile.
+    /// Calls `change` with the value of a key, or with `None` if there is no value. Stores and returns the result. The
+    /// cache is locked while `change` runs.
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<&V>) -> V) -> V {
         // Dropped after the lock is released, because dropping many values can take long.
         let mut removed = Vec::new();

@@ -1,8 +1,8 @@
 //! The Model Context Protocol in all its revisions, without I/O. [`http`](crate::http) has an example.
 //!
 //! A transport passes each message to [`Mcp::handle`]. `parse` checks the message and determines its [`Era`];
-//! `dispatch` finds the method. The result is a message, a [`RunningCall`] that the transport polls, or a
-//! [`NotificationStream`]. The transports are [`http`](crate::http) and [`stdio`](crate::stdio).
+//! `dispatch` calls the function of the MCP method. The result is a message, a [`RunningCall`] that the transport
+//! polls, or a [`NotificationStream`]. The transports are [`http`](crate::http) and [`stdio`](crate::stdio).
 
 pub(crate) mod parse;
 pub(crate) mod reply;
@@ -89,7 +89,7 @@ pub struct Mcp {
     closing: watch::Sender<bool>,
 }
 
-/// Features of a server other than tools.
+/// Features that a server has in addition to tools.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     /// Prompts.
@@ -104,7 +104,7 @@ pub struct Services {
     pub event_store: Option<Arc<dyn EventStore>>,
 }
 
-/// A message from a client, with the context of its transport.
+/// A message from a client, with data from the transport.
 #[derive(Clone, Copy)]
 pub struct Inbound<'a> {
     /// The kind of message.
@@ -148,7 +148,7 @@ pub enum McpResponse {
         /// The new session's id, for the header `Mcp-Session-Id`.
         session: Option<String>,
     },
-    /// The message needs no response.
+    /// The client's message needs no response.
     Accepted,
     /// A call that runs.
     Call(Box<RunningCall>),
@@ -169,9 +169,10 @@ pub enum BatchPart {
     Call(RunningCall),
 }
 
-/// Collects the responses of a batch. The calls of the batch run concurrently: each future is passed to `spawn`.
+/// Collects the responses of a batch. The calls of the batch run concurrently: the future of each call is passed to
+/// `spawn`.
 ///
-/// Returns `None` if all calls were cancelled.
+/// Returns `None` if all parts of the batch are calls that were cancelled.
 pub fn answer_batch(
     mut parts: Vec<BatchPart>,
     mut spawn: impl FnMut(BoxFuture<'static, ()>),

@@ -1,4 +1,5 @@
-//! Items that are used by code that the attributes generate. They are not for direct use and can change without notice.
+//! Items for the code that the attribute macros generate. Other code must not use these items: they can change without
+//! notice.
 
 pub use schemars;
 pub use serde;

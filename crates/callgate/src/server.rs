@@ -68,7 +68,8 @@ impl Callgate {
         &self.sections
     }
 
-    /// Returns a view of the gateway for one caller, without sockets. Used for tests, and to call methods directly.
+    /// Returns a view of the gateway for one caller. Tests and applications use the view to call methods directly,
+    /// without sockets.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         self.gateway().as_caller(caller)
     }

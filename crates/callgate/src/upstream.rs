@@ -47,8 +47,8 @@ pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 /// Default time limit of a call.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum size of a value that is parsed or checked on the current thread, in bytes. This takes far less than a
-/// millisecond for most values. Larger values are processed on a blocking thread.
+/// Maximum size, in bytes, of a value that is parsed or checked on the current thread. Parsing or checking such a value
+/// usually takes far less than a millisecond. Larger values are processed on a blocking thread.
 pub(crate) const MAX_INLINE: usize = 8 * 1024;
 
 /// A boxed future, for object-safe traits.
@@ -56,23 +56,25 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs methods: functions in this process, or a service.
 ///
-/// Access and arguments are already checked. The future is dropped when the caller disconnects.
+/// The gateway checks access and arguments before it calls a method. If the caller disconnects during the call, the
+/// future of the call is dropped.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// Returns how parameters are sent, if this is configured. A style of the method
-    /// ([`crate::model::Method::param_style`]) other than [`ParamStyle::Either`] takes precedence. If neither is set,
-    /// parameters are sent by name.
+    /// Returns how parameters are sent, if this is configured for the upstream. A style of the method
+    /// ([`crate::model::Method::param_style`]) other than [`ParamStyle::Either`] takes precedence. If neither the
+    /// upstream nor the method has a style, parameters are sent by name.
     fn param_style(&self) -> Option<ParamStyle> {
         None
     }
 
-    /// Returns `true` if `null` means absent for optional parameters that do not allow `null`. Such arguments are then
-    /// not sent. If it returns `false`, they are rejected.
+    /// Returns `true` if `null` means that an argument is absent. This concerns optional parameters that do not allow
+    /// `null`. Such a `null` is then not sent; otherwise, it is rejected. The styles [`ParamStyle::Either`] and
+    /// [`ParamStyle::PositionalNull`] always treat such a `null` as absent.
     fn null_is_absent(&self) -> bool {
         false
     }
 
-    /// Returns the upstream's own time limit, if it enforces one. The limit of the
-    /// [`Gateway`](crate::gateway::Gateway) applies only if this is `None`.
+    /// Returns the upstream's own time limit, if the upstream enforces one. If this returns `None`, the limit of the
+    /// [`Gateway`](crate::gateway::Gateway) applies.
     fn time_limit(&self) -> Option<Duration> {
         None
     }
@@ -87,7 +89,7 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns `true` if the upstream needs the tokens of callers. If no upstream does, tokens are not kept.
+    /// Returns `true` if the upstream needs the tokens of callers. Tokens are kept only if an upstream needs them.
     fn wants_token(&self) -> bool {
         false
     }
@@ -102,18 +104,19 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Returns statistics of the upstream's calls, if it counts them.
+    /// Returns statistics of the upstream's calls, if the upstream counts its calls.
     fn counters(&self) -> Option<Counters> {
         None
     }
 
-    /// Returns the lister of methods per caller, if callers may see only methods that the service lists for them.
+    /// Returns a lister of the methods of each caller, if callers may see only the methods that the service lists for
+    /// them.
     fn method_lister(&self) -> Option<&dyn MethodLister> {
         None
     }
 
-    /// Returns `true` if a method neither waits nor uses [`Call::client`], so that [`call_now`](Self::call_now) runs it
-    /// unless its parameters are large.
+    /// Returns `true` if a method neither waits nor uses [`Call::client`]. [`call_now`](Self::call_now) then runs the
+    /// method, unless the parameters are large.
     fn is_immediate(&self, _method: &str) -> bool {
         false
     }

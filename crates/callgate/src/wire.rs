@@ -14,7 +14,7 @@ pub use cursor::{CursorError, OffsetCursor};
 pub use log_level::{LogLevel, LogLevelError};
 pub use revision::{Era, Revision, RevisionError};
 
-/// Maximum length of a message that repeats text of a client, in bytes.
+/// Maximum number of bytes of a message that repeats text of a client.
 const MAX_MESSAGE: usize = 1000;
 
 /// Truncates a message that repeats text of a client, because that text can be as long as a request.

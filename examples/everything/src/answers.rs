@@ -10,7 +10,7 @@ use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// PNG of one red pixel.
+/// A PNG image of one red pixel.
 pub(crate) const PIXEL: &[u8] = &[
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0,
     1, 0, 0, 0, 1, 8, 2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 12, b'I', b'D', b'A', b'T',
@@ -18,7 +18,7 @@ pub(crate) const PIXEL: &[u8] = &[
     b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// WAV without samples.
+/// A WAV file without samples.
 const SILENCE: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
@@ -39,7 +39,7 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     ]
 }
 
-/// Gives a text.
+/// Returns a text.
 #[method(id = "answers.text", tool_name = "test_simple_text", read_only)]
 fn text() -> Content {
     "This is a simple text response for testing.".into()
@@ -51,26 +51,26 @@ fn greet(name: String) -> Content {
     format!("Hello, {name}!").into()
 }
 
-/// Takes an argument that is also a header.
+/// Takes an argument that clients repeat in a header.
 #[method(id = "answers.header", tool_name = "test_x_mcp_header", read_only)]
 fn header(#[schemars(extend("x-mcp-header" = "Region"))] region: String) -> Content {
     // Proxies can route by the header, which must be equal to the argument.
     format!("Region: {region}").into()
 }
 
-/// Gives a picture.
+/// Returns an image.
 #[method(id = "answers.image", tool_name = "test_image_content", read_only)]
 fn image() -> Content {
     Content::image(PIXEL, "image/png")
 }
 
-/// Gives a sound.
+/// Returns audio.
 #[method(id = "answers.audio", tool_name = "test_audio_content", read_only)]
 fn audio() -> Content {
     Content::audio(SILENCE, "audio/wav")
 }
 
-/// Gives a resource, whole.
+/// Returns a resource with its contents.
 #[method(id = "answers.embedded", tool_name = "test_embedded_resource", read_only)]
 fn embedded() -> Content {
     let text = "This is an embedded resource content.";
@@ -79,7 +79,7 @@ fn embedded() -> Content {
     )
 }
 
-/// Gives a text, a picture and a resource.
+/// Returns a text, an image and a resource.
 #[method(id = "answers.mixed", tool_name = "test_multiple_content_types", read_only)]
 fn mixed() -> ToolContent {
     let resource = json!({"test": "data", "value": 123}).to_string();
@@ -91,13 +91,13 @@ fn mixed() -> ToolContent {
     ])
 }
 
-/// Fails, and says so.
+/// Returns an error.
 #[method(id = "answers.error", tool_name = "test_error_handling", read_only)]
 fn error() -> Result<Content, Error> {
     Err(Error::tool("This tool intentionally returns an error for testing"))
 }
 
-/// Tells how far it is.
+/// Reports its progress.
 #[method(id = "answers.progress", tool_name = "test_tool_with_progress", read_only)]
 async fn progress(ctx: &Context) -> Content {
     for done in [0.0, 50.0, 100.0] {
@@ -107,7 +107,7 @@ async fn progress(ctx: &Context) -> Content {
     "Done in three steps.".into()
 }
 
-/// Logs while it runs.
+/// Logs three messages.
 #[method(id = "answers.logging", tool_name = "test_tool_with_logging", read_only)]
 async fn logging(ctx: &Context) -> Content {
     for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
@@ -120,24 +120,24 @@ async fn logging(ctx: &Context) -> Content {
 /// Logs one message.
 #[method(id = "answers.logs_once", tool_name = "test_logging_tool", read_only)]
 fn logs_once(ctx: &Context) -> Content {
-    ctx.log(LogLevel::Info, "everything", "for those who want to know");
+    ctx.log(LogLevel::Info, "everything", "a log message");
     "Logged one message.".into()
 }
 
-/// Lets its client go, and has its result later.
+/// Closes the event stream, and returns the result after the client has reconnected.
 #[method(id = "answers.reconnection", tool_name = "test_reconnection", read_only)]
 async fn reconnection(ctx: &Context) -> Content {
-    // The stream ends before the result; the client reconnects for it.
+    // The stream ends before the result; the client reconnects to get the result.
     ctx.client.close_stream(Duration::from_millis(500));
     sleep(Duration::from_millis(300)).await;
-    "Reconnection test completed: you came back.".into()
+    "Reconnection test completed: the client reconnected.".into()
 }
 
 /// Defines a method with a schema that no Rust type has.
 pub(crate) fn by_hand() -> anyhow::Result<Local> {
     let method = Method::new("answers.schema".parse()?)
         .tool_name("json_schema_2020_12_tool")
-        .description("Has a schema with much in it.")
+        .description("Has a schema with many keywords of JSON Schema.")
         .safety(Safety::ReadOnly)
         .exact_input_schema(large_schema())?;
     let mut local = Local::default();

@@ -1,4 +1,4 @@
-//! Tools that ask the user, the client's model, and for the client's roots.
+//! Tools that ask the user or the client's model, or request the client's roots.
 //!
 //! The code is the same for all protocol versions. In the modern era, a function ends at its question and runs again
 //! from its beginning with the answer; in the legacy era, it waits for the answer.
@@ -47,7 +47,7 @@ async fn name(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("Hello, {}!", answer(&name, "name")).into())
 }
 
-/// Asks for a name, too.
+/// Asks for a name during the call.
 #[method(id = "asking.name_again", tool_name = "test_streaming_elicitation", read_only)]
 async fn name_again(ctx: &Context) -> Result<Content, Error> {
     name(ctx).await
@@ -60,20 +60,20 @@ async fn capital(ctx: &Context) -> Result<Content, Error> {
     Ok(ctx.ask("capital_question", question).await?.text().into())
 }
 
-/// Asks the client's model, which it must have.
+/// Asks the client's model for a capital. Fails if the client does not support sampling.
 #[method(id = "asking.lacks", tool_name = "test_missing_capability", read_only)]
 async fn lacks(ctx: &Context) -> Result<Content, Error> {
     capital(ctx).await
 }
 
-/// Asks the client's model.
+/// Passes a prompt to the client's model.
 #[method(id = "asking.model", tool_name = "test_sampling", read_only)]
 async fn model(ctx: &Context, prompt: String) -> Result<Content, Error> {
     let said = ctx.ask("prompt", Sample::new(prompt, 100)).await?;
     Ok(format!("LLM response: {}", said.text()).into())
 }
 
-/// Asks where the client works.
+/// Requests the client's roots.
 #[method(id = "asking.list_roots", tool_name = "test_input_required_result_list_roots", read_only)]
 async fn roots(ctx: &Context) -> Result<Content, Error> {
     let roots = ctx.ask("client_roots", ListRoots).await?.roots;
@@ -81,7 +81,7 @@ async fn roots(ctx: &Context) -> Result<Content, Error> {
     Ok(roots.join("\n").into())
 }
 
-/// Asks to confirm.
+/// Asks the user for a confirmation.
 #[method(
     id = "asking.request_state",
     tool_name = "test_input_required_result_request_state",
@@ -92,7 +92,7 @@ async fn confirm(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("state-ok: {:?}", confirmed.action).into())
 }
 
-/// Asks to confirm, too.
+/// Asks the user for a confirmation, to test a request state that the client changed.
 #[method(
     id = "asking.tampered_state",
     tool_name = "test_input_required_result_tampered_state",
@@ -102,7 +102,7 @@ async fn confirm_again(ctx: &Context) -> Result<Content, Error> {
     confirm(ctx).await
 }
 
-/// Asks three things at once.
+/// Asks three questions at once.
 #[method(
     id = "asking.multiple_inputs",
     tool_name = "test_input_required_result_multiple_inputs",
@@ -119,7 +119,7 @@ async fn several(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("{name}: {} ({} roots)", greeting.text(), roots.roots.len()).into())
 }
 
-/// Asks one thing after the other.
+/// Asks two questions, one after the other.
 #[method(
     id = "asking.multi_round",
     tool_name = "test_input_required_result_multi_round",
@@ -132,19 +132,19 @@ async fn steps(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("{} likes {}.", answer(&name, "name"), answer(&color, "color")).into())
 }
 
-/// Asks what the client can do.
+/// Asks a question that the client supports.
 #[method(
     id = "asking.capabilities",
     tool_name = "test_input_required_result_capabilities",
     read_only
 )]
 async fn by_capability(ctx: &Context) -> Result<Content, Error> {
-    // Only asks for capabilities that the client declared.
+    // Uses only capabilities that the client declared.
     if ctx.supports(Capability::Elicitation) {
         return name(ctx).await;
     }
     if ctx.supports(Capability::Sampling) {
         return capital(ctx).await;
     }
-    Ok("You cannot be asked anything.".into())
+    Ok("The client supports no questions.".into())
 }

@@ -12,27 +12,27 @@ use crate::resources::WATCHED;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     mcp: OnceLock<Weak<Mcp>>,
-    /// The inactive catalog, with one tool more or less.
+    /// The inactive catalog. One of the two catalogs contains the tool `more`, the other does not.
     other: Mutex<Arc<Catalog>>,
 }
 
 #[plugin::methods]
 impl Changes {
-    /// Says that prompts changed.
+    /// Notifies clients that the list of prompts changed.
     #[method(id = "changes.prompts", tool_name = "test_trigger_prompt_change", destructive)]
     fn prompts(&self) -> Result<Content, Error> {
         self.mcp()?.prompts_changed();
         Ok("Done.".into())
     }
 
-    /// Says that the watched resource changed.
+    /// Notifies subscribed clients that the watched resource changed.
     #[method(id = "changes.resource", tool_name = "test_trigger_resource_update", destructive)]
     fn resource(&self) -> Result<Content, Error> {
         self.mcp()?.resource_updated(WATCHED);
         Ok("Done.".into())
     }
 
-    /// Adds a tool, or takes it away.
+    /// Adds a tool, or removes it again.
     #[method(id = "changes.tools", tool_name = "test_trigger_tool_change", destructive)]
     fn tools(&self) -> Result<Content, Error> {
         let mcp = self.mcp()?;
@@ -42,7 +42,8 @@ impl Changes {
         Ok("Done.".into())
     }
 
-    /// Creates the plugin. The other catalog has all tools except [`more`].
+    /// Sets the server that the tools change. The server begins with the catalog of `without`, which lacks the tool
+    /// `more`.
     pub(crate) fn begin(&self, server: &Callgate, without: &Callgate) {
         *self.other() = server.gateway().catalog();
         server.gateway().set_catalog(without.gateway().catalog());
@@ -51,7 +52,7 @@ impl Changes {
 
     fn mcp(&self) -> Result<Arc<Mcp>, Error> {
         let mcp = self.mcp.get().and_then(Weak::upgrade);
-        mcp.ok_or_else(|| Error::tool("the server has not begun"))
+        mcp.ok_or_else(|| Error::tool("the server has not started"))
     }
 
     fn other(&self) -> MutexGuard<'_, Arc<Catalog>> {
@@ -59,7 +60,7 @@ impl Changes {
     }
 }
 
-/// Is there every other time.
+/// Is added and removed by `test_trigger_tool_change`.
 #[method(id = "more", tool_name = "comes_and_goes", read_only)]
 pub(crate) fn more() -> Content {
     "Here I am.".into()

@@ -8,9 +8,9 @@ use callgate::mcp::{EventStore, StoredEvent};
 use callgate::upstream::BoxFuture;
 use tokio::sync::Notify;
 
-/// Maximum number of stored streams. The oldest finished ones are evicted.
+/// Maximum number of stored streams. If it is reached, a new stream replaces the oldest finished one.
 const MAX_STREAMS: usize = 1000;
-/// Maximum size of a stream.
+/// Maximum number of events of a stream.
 const MAX_EVENTS: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -39,13 +39,13 @@ impl Streams {
         }
         let events = self.by_name.entry(stream.to_owned()).or_default();
         if events.len() >= MAX_EVENTS && event != StoredEvent::End {
-            return Err(Error::tool("too much was said on one stream"));
+            return Err(Error::tool("the stream has too many events"));
         }
         events.push(event);
         Ok(())
     }
 
-    /// Returns the events after the first `count`, or `None` if there are none yet.
+    /// Returns the events after the first `count`, or `None` if there are no such events yet.
     fn behind(&self, stream: &str, count: u64) -> Option<Vec<StoredEvent>> {
         let Some(events) = self.by_name.get(stream) else {
             // The stream has not begun yet.

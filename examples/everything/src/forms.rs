@@ -9,7 +9,7 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![person, defaults, enums]
 }
 
-/// Asks the person.
+/// Asks for a user name and an email address.
 #[method(id = "forms.person", tool_name = "test_elicitation", read_only)]
 async fn person(ctx: &Context, message: String) -> Result<Content, Error> {
     let schema = json!({
@@ -24,7 +24,7 @@ async fn person(ctx: &Context, message: String) -> Result<Content, Error> {
     Ok(told("User response", &said))
 }
 
-/// Asks with answers filled in.
+/// Shows a form with default values.
 #[method(id = "forms.defaults", tool_name = "test_elicitation_sep1034_defaults", read_only)]
 async fn defaults(ctx: &Context) -> Result<Content, Error> {
     let schema = json!({
@@ -44,7 +44,7 @@ async fn defaults(ctx: &Context) -> Result<Content, Error> {
     Ok(told("Elicitation completed", &said))
 }
 
-/// Asks with choices.
+/// Shows a form with choices.
 #[method(id = "forms.enums", tool_name = "test_elicitation_sep1330_enums", read_only)]
 async fn enums(ctx: &Context) -> Result<Content, Error> {
     let titled = |word: &str| {

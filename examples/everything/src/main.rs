@@ -4,8 +4,9 @@
 //! log, ask the client and run as tasks; prompts, resources and completion. The protocol's conformance suite expects
 //! the names and texts. The list of tools is sorted by the ids of the methods.
 //!
-//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are also
-//! functions, [`changes`] is a plugin, and [`event_store`] is for clients that lose their stream.
+//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`], which contain methods. [`prompts`] and
+//! [`resources`] also consist of functions. [`changes`] is a plugin. [`event_store`] stores events for clients that
+//! lose their stream.
 
 mod answers;
 mod asking;
@@ -33,7 +34,7 @@ struct Arguments {
     /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
-    /// Serve on standard input and output instead.
+    /// Serve on standard input and output instead of HTTP.
     #[arg(long)]
     stdio: bool,
 }
@@ -65,7 +66,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all tools except the one that is added and removed.
+/// Returns a builder with all tools except the one that is added and removed.
 fn tools(changes: &Arc<Changes>) -> anyhow::Result<Builder> {
     Ok(Callgate::builder()
         .methods(answers::methods())

@@ -21,12 +21,12 @@ fn simple() -> &'static str {
     "This is a simple prompt for testing."
 }
 
-/// A text with two things in it.
+/// A text that contains two arguments.
 #[prompt(name = "test_prompt_with_arguments")]
 fn with_arguments(
-    /// The one thing
+    /// The first argument
     arg1: String,
-    /// The other thing
+    /// The second argument
     arg2: String,
 ) -> String {
     format!("Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")
@@ -36,7 +36,7 @@ fn with_arguments(
 #[prompt(name = "test_prompt_with_embedded_resource")]
 fn with_resource(
     /// The resource's address
-    #[expect(non_snake_case, reason = "clients call it so")]
+    #[expect(non_snake_case, reason = "clients use this name")]
     resourceUri: String,
 ) -> GetPromptResult {
     let text = "Embedded resource content for testing.";
@@ -45,14 +45,14 @@ fn with_resource(
     GetPromptResult::default().user(resource).user("Please process the embedded resource above.")
 }
 
-/// A text about a picture.
+/// A text about an image.
 #[prompt(name = "test_prompt_with_image")]
 fn with_image() -> GetPromptResult {
     let image = Content::image(PIXEL, "image/png");
     GetPromptResult::default().user(image).user("Please analyze the image above.")
 }
 
-/// A text about what you say.
+/// A text about a topic that the user enters.
 #[prompt(name = "test_input_required_result_prompt")]
 async fn asks(ctx: &Context) -> Result<String, Error> {
     let schema = json!({

@@ -16,7 +16,7 @@ fn text() -> &'static str {
     "This is the content of the static text resource."
 }
 
-/// A picture.
+/// An image.
 #[resource(uri = "test://static-binary", name = "static-binary", mime_type = "image/png")]
 fn picture() -> &'static [u8] {
     PIXEL
@@ -25,13 +25,13 @@ fn picture() -> &'static [u8] {
 /// URI of the resource that clients can subscribe to.
 pub(crate) const WATCHED: &str = "test://watched-resource";
 
-/// It changes.
+/// A resource that clients can subscribe to.
 #[resource(uri = "test://watched-resource", mime_type = "text/plain")]
 fn watched() -> &'static str {
     "This is the content of the watched resource."
 }
 
-/// The data of an id.
+/// Data for an id.
 #[resource(uri = "test://template/{id}/data", mime_type = "application/json")]
 fn data(id: String) -> String {
     json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")}).to_string()

@@ -18,17 +18,18 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![slow, failing, broken, confirm, inputs, late]
 }
 
-/// Takes as long as it is told to.
+/// Runs for a number of seconds.
 #[method(id = "tasks.slow", tool_name = "slow_compute", read_only)]
 async fn slow(
     ctx: &Context,
     seconds: f64,
-    // A string or absent, but not `null`.
+    // The argument may be absent, but must not be `null`.
     #[schemars(extend("type" = "string"))] label: Option<String>,
 ) -> Result<Content, Error> {
-    // A task for clients that support tasks; other clients wait.
+    // The call becomes a task if the client supports tasks. Other clients wait.
     ctx.become_task().await?;
-    let time = Duration::try_from_secs_f64(seconds).map_err(|_| Error::tool("no such time"))?;
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Error::tool("invalid number of seconds"))?;
     sleep(time).await;
     Ok(format!("{} took {seconds} s.", label.unwrap_or_default()).into())
 }
@@ -42,7 +43,7 @@ async fn failing(ctx: &Context) -> Result<Content, Error> {
     Err(Error::tool("This job always fails."))
 }
 
-/// Fails as a request, not as a tool.
+/// Fails with a JSON-RPC error instead of a result of the tool.
 #[method(id = "tasks.broken", tool_name = "protocol_error_job", read_only)]
 async fn broken(ctx: &Context) -> Result<Content, Error> {
     ctx.require_task().await?;
@@ -54,23 +55,23 @@ fn question(message: &str) -> Elicit {
     Elicit::form(message, json!({"type": "object", "properties": properties}))
 }
 
-/// Returns the content of the form if the user accepted it.
+/// The content of a form that the user accepted.
 #[derive(Deserialize)]
 struct Confirmed {
     #[serde(default)]
     confirm: bool,
 }
 
-/// Asks before it deletes.
+/// Asks for a confirmation before deleting a file.
 #[method(id = "tasks.confirm", tool_name = "confirm_delete", destructive)]
 async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
     ctx.require_task().await?;
     let said = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
     let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
-    Ok(if confirmed { "Deleted (not really).".into() } else { "StoredEvent.".into() })
+    Ok(if confirmed { "Deleted (not really).".into() } else { "Not deleted.".into() })
 }
 
-/// Asks two things at once.
+/// Asks two questions at once.
 #[method(id = "tasks.inputs", tool_name = "multi_input", read_only)]
 async fn inputs(ctx: &Context) -> Result<Content, Error> {
     ctx.require_task().await?;
@@ -81,7 +82,7 @@ async fn inputs(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("{:?}, {:?}", name.action, confirmed.action).into())
 }
 
-/// Asks first, and becomes a task then.
+/// Asks a question, and then becomes a task.
 #[method(id = "tasks.late", tool_name = "test_tool_with_task", read_only)]
 async fn late(ctx: &Context) -> Result<Content, Error> {
     // A question before the task is created is part of the request.
@@ -91,11 +92,11 @@ async fn late(ctx: &Context) -> Result<Content, Error> {
     Ok(format!("Hello, {name}!").into())
 }
 
-/// Tasks in memory, lost at the end of the process. A real server stores them in a database.
+/// Stores tasks in memory, so they are lost when the process ends. A real server stores tasks in a database.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryTasks(Mutex<HashMap<String, Task>>);
 
-/// The store is full.
+/// Maximum number of stored tasks.
 const MAX_TASKS: usize = 10_000;
 
 impl TaskStore for MemoryTasks {

@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 /// Configuration with placeholders for addresses.
 const CONFIGURATION: &str = include_str!("balancer.conf");
-/// Maximum time until it listens.
+/// Maximum time until nginx listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Running nginx. It stops when this is dropped.
+/// A running nginx. It stops when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     child: Child,

@@ -22,10 +22,10 @@ const SERVERS: usize = 3;
 /// Run three servers on one PostgreSQL, behind nginx.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Port of nginx on loopback; 0 selects a free port.
+    /// Address that nginx listens on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Path of the program `callgate`; by default in the directory of this program.
+    /// Path of the program `callgate`; by default, it is in the directory of this program.
     #[arg(long)]
     callgate: Option<PathBuf>,
 }
@@ -35,10 +35,10 @@ async fn main() -> anyhow::Result<()> {
     let Arguments { listen, callgate } = Arguments::parse();
     // Installed before anything starts, so that Ctrl-C stops everything.
     let stopping = callgate::http::shutdown_signal();
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     let callgate = callgate.unwrap_or_else(|| program.with_file_name("callgate"));
-    // The directory of the tests, so that packages are unpacked once.
-    let tmp = program.ancestors().nth(2).context("this program is nowhere")?.join("tmp");
+    // The temporary directory of the tests, so that tests and this program unpack each package only once.
+    let tmp = program.ancestors().nth(2).context("this program is not below `target`")?.join("tmp");
     eprintln!("replicas: starting PostgreSQL");
     let database = Engine::Postgres.start(&tmp);
     let registry = database.database();
@@ -47,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
     let balancer = Balancer::start(&tmp, listen, &servers.addresses())?;
     announce(&servers, &balancer, &token);
     stopping.await;
-    eprintln!("replicas: ending all of it");
+    eprintln!("replicas: stopping all processes");
     Ok(())
 }
 
@@ -56,19 +56,19 @@ fn announce(servers: &Servers, balancer: &Balancer, token: &str) {
         eprintln!("replicas: a server at http://{address}/mcp");
     }
     let address = balancer.address;
-    eprintln!("replicas: all of them at http://{address}/mcp");
+    eprintln!("replicas: nginx at http://{address}/mcp");
     eprintln!("replicas: a token for admin: {token}");
-    eprintln!("\nWho answers, in turn:");
+    eprintln!("\nShow which server answers:");
     eprintln!("  TOKEN={token}");
     eprintln!(
         "  curl -si -H \"Authorization: Bearer $TOKEN\" http://{address}/mcp/tools/list | grep -i served"
     );
-    eprintln!("\nOr with a session, which is good at each of them:");
+    eprintln!("\nOpen a session, which is valid at each server:");
     eprintln!(
         "  npx @modelcontextprotocol/inspector --cli http://{address}/mcp --transport http \\"
     );
     eprintln!("    --header \"Authorization: Bearer $TOKEN\" --method tools/list");
-    eprintln!("\nThen kill -9 one of these, and ask again:");
+    eprintln!("\nStop one of these processes with kill -9, and repeat the commands:");
     for id in servers.ids() {
         eprintln!("  {id}");
     }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// Running servers. They stop when this is dropped.
+/// Running servers. They stop when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Servers {
     program: PathBuf,
@@ -40,22 +40,26 @@ impl Servers {
         let mut command = self.command(&["serve", "--demo", "--json", "--listen", "127.0.0.1:0"]);
         let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| {
             let program = self.program.display();
-            format!("cannot start `{program}`; `cargo build -p callgate-cli` makes it")
+            format!("cannot start `{program}`; build it with `cargo build -p callgate-cli`")
         })?;
-        let output = child.stdout.take().context("it has no output")?;
+        let output = child.stdout.take().context("the server has no standard output")?;
         // From here on, a failure stops this server together with the others.
         self.running.push((child, SocketAddr::from(([127, 0, 0, 1], 0))));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         let start: Value = serde_json::from_str(&line).context("the server did not start")?;
-        let address = start.get("address").and_then(Value::as_str).context("it has no address")?;
+        let address = start
+            .get("address")
+            .and_then(Value::as_str)
+            .context("the server printed no address")?;
         if let Some((_, known)) = self.running.last_mut() {
             *known = address.parse()?;
         }
         Ok(())
     }
 
-    /// The URL is passed in the environment, because a list of processes shows the arguments.
+    /// Returns a command of the program. The URL of the database is passed in the environment, because a list of
+    /// processes shows the arguments.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("CALLGATE_DATABASE", &self.database);
@@ -69,7 +73,7 @@ impl Servers {
     pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
         let output = self.command(&["token", "add", user, "--name", "replicas"]).output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "no token: {talk}");
+        ensure!(output.status.success(), "failed to create a token: {talk}");
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 

@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     let shop = Shop::open(&database).await.with_context(|| format!("cannot open {database}"))?;
     let tokens = Tokens::of(shop.database());
     for (user, token) in tokens.first().await? {
-        eprintln!("shop: a token for {user}, told once: {token}");
+        eprintln!("shop: token of {user}, shown only once: {token}");
     }
     let server = Callgate::builder()
         .name("shop")

@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow};
 use sqlx::{FromRow, Row as _, SqlitePool};
 
-/// Price in cents above which the user must confirm.
+/// Total in cents above which the user must confirm an order.
 const ASK_ABOVE: i64 = 10_000;
 
 /// The shop.
@@ -49,13 +49,13 @@ struct Confirmed {
 
 #[plugin::methods]
 impl Shop {
-    /// Finds products whose name has these words in it, cheapest first; without words, all of them.
+    /// Finds products whose name contains a text, cheapest first. Without a text, returns all products.
     #[method(id = "shop.products.find", title = "Find products", read_only)]
     async fn find(
         &self,
-        /// What to look for, such as `tea`.
+        /// The text to look for, such as `tea`.
         words: Option<String>,
-        /// How many to return.
+        /// Maximum number of products to return.
         #[default(10)]
         #[schemars(range(min = 1, max = 100))]
         limit: i64,
@@ -66,7 +66,7 @@ impl Shop {
         Ok(sqlx::query_as(query).bind(words).bind(limit).fetch_all(&self.database).await?)
     }
 
-    /// Buys a product. Asks the person before anything expensive is bought, where the client can.
+    /// Buys a product. Asks the user before an expensive purchase, if the client supports questions.
     #[method(
         id = "shop.order.place",
         title = "Place order",
@@ -79,7 +79,7 @@ impl Shop {
         ctx: &Context,
         /// The product's id.
         product: i64,
-        /// How many.
+        /// Number of items to buy.
         #[default(1)]
         #[schemars(range(min = 1, max = 1000))]
         quantity: i64,
@@ -112,7 +112,7 @@ impl Shop {
         Ok(Order { id: order, product: name, quantity, total })
     }
 
-    /// Sets how many of a product there are, and returns the product.
+    /// Sets the number of items of a product in stock, and returns the product.
     #[method(
         id = "shop.stock.set",
         title = "Set stock",
@@ -124,7 +124,7 @@ impl Shop {
         &self,
         /// The product's id.
         product: i64,
-        /// How many there are now.
+        /// New number of items in stock.
         #[schemars(range(min = 0, max = 1_000_000))]
         stock: i64,
     ) -> Result<Product, Error> {
@@ -147,7 +147,7 @@ impl Shop {
     #[prompt(title = "Restock", section("shop", execute))]
     async fn restock(
         &self,
-        /// Below how many a product is running low.
+        /// Number of items in stock below which a product is running low.
         #[default(5)]
         below: i64,
     ) -> Result<String, Error> {
@@ -165,8 +165,8 @@ impl Shop {
     }
 }
 
-/// Returns only if the user accepts. In the modern era, the function starts again from its beginning with the
-/// answer, so nothing may be bought before.
+/// Fails if the user does not accept. In the modern era, the method runs again from its beginning with the answer, so
+/// the method must not buy anything before the question.
 async fn confirm(ctx: &Context, question: &str) -> Result<(), Error> {
     let form = json!({
         "type": "object",
@@ -176,7 +176,7 @@ async fn confirm(ctx: &Context, question: &str) -> Result<(), Error> {
     let said = ctx.ask("confirm", Elicit::form(question, form)).await?;
     match said.accepted::<Confirmed>() {
         Some(Confirmed { confirm: true }) => Ok(()),
-        _ => Err(Error::tool("the person does not want to buy that")),
+        _ => Err(Error::tool("the user declined the purchase")),
     }
 }
 

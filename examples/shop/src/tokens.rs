@@ -20,7 +20,7 @@ impl Tokens {
         Self { database: database.clone() }
     }
 
-    /// Creates tokens if there are none. They cannot be shown again.
+    /// Creates tokens if there are none. The tokens cannot be shown again.
     pub(crate) async fn first(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let count: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM tokens").fetch_one(&self.database).await?;

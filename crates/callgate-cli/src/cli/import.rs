@@ -14,7 +14,7 @@ use super::values::section_and_mask;
 use crate::commands::ServiceOptions;
 use crate::error_hints::hinted;
 
-/// Name of the default description of a Drupal site.
+/// Default value of `--from`: the description that is read from a Drupal site.
 pub(super) const DRUPAL_TOOLS: &str = "tools";
 
 #[derive(Debug, Subcommand)]
@@ -23,7 +23,8 @@ pub(crate) enum ImportCommand {
     From(Box<Import>),
     /// List changes that wait for approval
     ///
-    /// The changes come from tables `[imports.NAME]` of the configuration with `policy = "hold"`.
+    /// Lists the changes of imports that have `policy = "hold"` in their table `[imports.NAME]` of
+    /// the configuration.
     #[command(after_long_help = "Example:\n  callgate import pending")]
     Pending {
         /// Print JSON, one object per line
@@ -41,7 +42,7 @@ pub(crate) enum ImportCommand {
         /// Digest of the changes, which `pending` and the log print
         digest: String,
     },
-    /// Run an import of the configuration; `callgate serve` sends the import on standard input
+    /// Run an import of the configuration; `callgate serve` sends its name on standard input
     #[command(hide = true)]
     Process,
 }
@@ -50,8 +51,9 @@ pub(crate) enum ImportCommand {
 pub(crate) enum Import {
     /// Import from an OpenRPC document of any version
     ///
-    /// From a URL, reads the document at this URL, or the result of `rpc.discover`. Reads no further documents except
-    /// those of `--reference`. Deprecated methods and notifications are imported, but are not tools.
+    /// If the source is a URL, reads the document at this URL, or the result of `rpc.discover`.
+    /// Other documents are read only if `--reference` names them. Deprecated methods and
+    /// notifications are imported, but are not tools.
     #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]
     Openrpc {
         /// File, or URL of a service or a document [default: the URL of the upstream]
@@ -86,9 +88,9 @@ pub(crate) enum Import {
     },
     /// Import from a Drupal site with the module `jsonrpc_mcp`
     ///
-    /// Reads the methods that are marked as tools, or all methods with `--from discovery`. The
-    /// URL of the upstream is `/jsonrpc` of the site. The list of methods depends on the user of
-    /// the site who requests it.
+    /// By default, reads the methods that are marked as tools. With `--from discovery`, reads all
+    /// methods. The URL of the upstream is the path `/jsonrpc` of the site. The site may list
+    /// different methods for different users.
     #[command(after_long_help = "Example:\n  callgate import drupal https://example.com")]
     Drupal {
         /// URL of the site [default: the URL of the upstream]
@@ -122,7 +124,7 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// Import from the database of a Festi application, which is only read
+    /// Import from the database of a Festi application, without changing the database
     ///
     /// Imports methods with the sections and masks of their actions, and the sections, roles and grants that
     /// the registry lacks.
@@ -183,7 +185,7 @@ impl Import {
     }
 }
 
-/// Parses the name of a description of a Drupal site.
+/// Returns the parser of `--from`: the description that is read from a Drupal site.
 pub(super) fn drupal_module() -> impl TypedValueParser<Value = Module> {
     const DISCOVERY: &str = "discovery";
     let tools = "Tools of `jsonrpc_mcp`: methods that are marked as tools";
@@ -209,8 +211,8 @@ pub(crate) struct ImportOptions {
     /// Upstream that runs the methods [default: `default`, or the upstream that a manifest names]
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another one. Calls to the
-    /// service use the names without the prefix
+    /// Prefix of the ids, such as `test.`, for a service that has the same methods as another
+    /// service. Calls to the service use the names without the prefix
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     prefix: Option<String>,
     /// Import only methods whose name in the source matches this pattern, such as `user.*`; may
@@ -220,16 +222,18 @@ pub(crate) struct ImportOptions {
     /// Do not import methods whose name in the source matches this pattern; may be repeated
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Section and mask that callers need, for methods without sections in the source. For tools of the Drupal module
-    /// `jsonrpc_mcp`, callers need this mask in addition to those in the source. If the option is repeated, callers
-    /// need all given masks. Without a mask, read-only methods need `read`, and others need `write`. A section that
-    /// does not exist is created
+    /// Section and mask that callers need, for methods without sections in the source. For tools of
+    /// the Drupal module `jsonrpc_mcp`, callers need this mask in addition to the masks in the
+    /// source. If the option is repeated, callers need all given masks. Without a mask, read-only
+    /// methods need `read`, and other methods need `write`. A section that does not exist is
+    /// created
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     sections: Vec<(String, RequiredMask)>,
-    /// How the parameters of all methods of this source are sent: `name` (an object), `position` (a list),
-    /// `either` (a list, or an object if the list would have a gap that neither a default nor null can fill) or
-    /// `position-null` (a list in which such a gap is null). Later imports of the source keep this style; `described`
-    /// removes it
+    /// How the parameters of all methods of this source are sent: `name` (as an object), or
+    /// `position`, `either` or `position-null` (as a list). If an absent parameter would leave a
+    /// gap in the list that neither its default nor null can fill, `position` refuses the call,
+    /// `either` sends an object, and `position-null` sends null. Later imports of the source keep
+    /// this style. With `described`, parameters are sent as the source describes for each method
     #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
     params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them

@@ -46,7 +46,8 @@ pub(crate) enum MethodCommand {
         id: String,
         #[command(flatten)]
         fields: Box<MethodFields>,
-        /// Remove all sections; the key `open_methods` then decides whether every caller or nobody may call the method
+        /// Remove all sections; the configuration key `open_methods` decides whether everyone or
+        /// nobody may call a method without sections
         #[arg(long, conflicts_with = "sections")]
         no_sections: bool,
         /// Undo a manual change: set this column to the value of the last import; may be repeated
@@ -83,8 +84,8 @@ pub(crate) struct MethodFields {
     /// The method changes data
     #[arg(long)]
     pub(crate) destructive: bool,
-    /// Section, and the mask that callers need on it, such as `content:read`; may be repeated, and callers then
-    /// need all of them
+    /// Section, and the mask that callers need on it, such as `content:read`. If the option is
+    /// repeated, callers need all given masks
     #[arg(long = "section", value_name = "SECTION:MASK", value_parser = section_and_mask)]
     pub(crate) sections: Vec<(String, Mask)>,
     /// Upstream that runs the method
@@ -96,12 +97,14 @@ pub(crate) struct MethodFields {
     /// Name of the method at its service; an empty name means the id
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
-    /// How parameters are sent: `name` (an object), `position` (a list), `either` (a list, or an object if the list
-    /// would have a gap that neither a default nor null can fill) or `position-null` (a list in which such a gap is
-    /// null)
+    /// How parameters are sent: `name` (as an object), or `position`, `either` or `position-null`
+    /// (as a list). If an absent parameter would leave a gap in the list that neither its default
+    /// nor null can fill, `position` refuses the call, `either` sends an object, and
+    /// `position-null` sends null
     #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
-    /// MCP annotations of the tool, a JSON object; does not change whether arguments are checked
+    /// MCP annotations of the tool, as a JSON object. They do not change whether arguments are
+    /// checked
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,
     /// JSON Schema of the arguments, instead of `--param`
@@ -161,7 +164,7 @@ pub(crate) struct CallArgs {
     /// User to call as
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// URL of a running MCP server that has the tool; the token is in `CALLGATE_TOKEN`
+    /// URL of a running MCP server that has the tool; the token is read from `CALLGATE_TOKEN`
     #[arg(long, conflicts_with = "user")]
     pub(crate) url: Option<String>,
     /// Print the complete MCP result as JSON
@@ -214,7 +217,7 @@ pub(crate) enum UpstreamCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Add an upstream to the registry, or change it; running servers apply it within a second
+    /// Add or change an upstream in the registry; servers apply the change within a second
     ///
     /// The keys are those of `[upstreams.NAME]` in the configuration file. Keys that are not given stay
     /// unchanged.
@@ -223,8 +226,9 @@ pub(crate) enum UpstreamCommand {
     Set {
         /// Name of the upstream
         name: String,
-        /// Key and value, such as `url=http://localhost:9000/rpc`; the value is JSON or text, and an empty
-        /// value removes the key. A single `-` reads all keys as a JSON object from standard input
+        /// Key and value, such as `url=http://localhost:9000/rpc`; the value is JSON or text, and
+        /// an empty value removes the key. A single `-` replaces all keys by those of a JSON object
+        /// on standard input
         #[arg(value_name = "KEY=VALUE", required_unless_present_any = ["json", "basic"])]
         values: Vec<String>,
         #[command(flatten)]

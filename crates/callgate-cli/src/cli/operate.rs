@@ -23,7 +23,7 @@ pub(crate) enum SettingCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting; running servers apply it within a second
+    /// Change a setting; running servers apply the change within a second
     #[command(after_long_help = "Example:\n  callgate setting set mcp_server_name shop")]
     Set {
         /// Name of the setting
@@ -50,8 +50,8 @@ pub(crate) enum KeyCommand {
     /// stay valid. Servers also rotate keys automatically (`key_rotation_days`).
     #[command(after_long_help = "Example:\n  callgate key rotate")]
     Rotate {
-        /// Sign with the new key at once and delete all older keys. Use this if a key has leaked; clients then
-        /// have to initialize again
+        /// Sign with the new key at once and delete all older keys, for example after a key has
+        /// leaked. Clients have to initialize again
         #[arg(long)]
         now: bool,
     },

@@ -17,8 +17,8 @@ pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address for health, readiness and metrics, where requests need no token [default: the
-    /// address of `--listen`]
+    /// Separate address for health, readiness and metrics; requests to this address need no token.
+    /// By default, these endpoints are at the address of `--listen`
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) operations_listen: Option<SocketAddr>,
     /// Refuse callers without a token
@@ -27,13 +27,15 @@ pub(crate) struct ServeArgs {
     /// Accept callers without a token on addresses that other machines can reach
     #[arg(long, conflicts_with = "require_auth")]
     pub(crate) allow_anonymous: bool,
-    /// Time for which known tokens stay valid while the registry cannot be read [default: 60]
+    /// Time for which tokens in the memory of the server stay valid while the registry cannot be
+    /// read [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(crate) token_grace_seconds: Option<u32>,
     /// Serve a built-in sample application with two users and new tokens
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Speak MCP over standard input and output instead of HTTP, as the user of `CALLGATE_TOKEN`
+    /// Speak MCP over standard input and output instead of HTTP, as the user of the token in
+    /// `CALLGATE_TOKEN`
     #[arg(long, conflicts_with_all = ["listen", "operations_listen", "json", "allow_anonymous"])]
     pub(crate) stdio: bool,
     /// Print the address and a summary as one line of JSON
@@ -77,7 +79,8 @@ pub(crate) struct BridgeArgs {
     /// URL of the MCP endpoint, instead of protocol, host, port and path
     #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
     pub(crate) url: Option<String>,
-    /// Token, instead of `CALLGATE_TOKEN`; other users of this machine can read it in the process list
+    /// Token, instead of `CALLGATE_TOKEN`; other users of this machine can see the token in the
+    /// process list
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) token: Option<String>,
     /// File that contains the token, instead of `CALLGATE_TOKEN`
@@ -86,7 +89,7 @@ pub(crate) struct BridgeArgs {
     /// File with PEM certificates of authorities to trust, in addition to those of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Additional header; may be repeated. `Authorization` replaces the token
+    /// Additional header; may be repeated. A header `Authorization` replaces the token
     #[arg(long = "header", value_name = "NAME: VALUE", num_args = 1..)]
     pub(crate) headers: Vec<String>,
 }

@@ -120,7 +120,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
     pages.collect()
 }
 
-/// Returns the lines in code blocks. A line that ends in a backslash is joined to the next one.
+/// Returns the lines in code blocks. A line that ends in a backslash is joined to the next line.
 fn code(text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut lines: Vec<String> = Vec::new();

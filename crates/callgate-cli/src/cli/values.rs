@@ -52,7 +52,8 @@ pub(crate) fn mask_name(mask: Mask) -> &'static str {
     MASKS.iter().map(|(name, _)| *name).find(|name| is_name(name)).unwrap_or_default()
 }
 
-/// Parses a style of parameters, and returns its name in the registry.
+/// Returns a parser for styles of parameters. The parsed value is the name that the registry
+/// stores.
 pub(super) fn param_style() -> impl TypedValueParser<Value = String> {
     let aliases = ["named", "positional"].map(|alias| PossibleValue::new(alias).hide(true));
     let styles = ParamStyle::ALL.map(|style| PossibleValue::new(style.as_str()));
@@ -65,7 +66,7 @@ pub(super) fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
         text.rsplit_once(':').ok_or("expected a section and a mask, such as `content:read`")?;
     match mask.parse() {
         _ if section.trim().is_empty() => Err("expected the name of a section".to_owned()),
-        Ok(Mask::None) => Err("expected the mask read, write or execute".to_owned()),
+        Ok(Mask::None) => Err("expected the mask `read`, `write` or `execute`".to_owned()),
         Ok(mask) => Ok((section.to_owned(), mask)),
         Err(error) => Err(format!("{error}")),
     }
@@ -90,8 +91,8 @@ pub(super) fn json(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Checks that a parameter has a name, and returns its text unchanged. In rows of the registry the name may be missing,
-/// on the command line it may not.
+/// Checks that a parameter has a name, and returns the text unchanged. In rows of the registry, the
+/// name may be missing. On the command line, the name is required.
 pub(super) fn param(text: &str) -> Result<String, String> {
     if let Some((_, name)) = text.split_once('$') {
         return match name.split_once('=').map(|(_, default)| default.trim()) {

@@ -177,7 +177,7 @@ fn upstream_factory(config: &Config, registry: &Registry) -> ForwardFactory {
     config.upstreams.factory(config.call_timeout, registry.credentials().clone())
 }
 
-/// Returns a builder with the options of both transports.
+/// Returns a builder with the options that HTTP and stdio share.
 pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) -> Result<Builder> {
     let mut builder = Callgate::builder()
         .local(local)

@@ -83,7 +83,8 @@ impl Attach {
     }
 }
 
-/// Returns the names of the registry's own tables, which may be in the same database as Festi's.
+/// Returns the names of the registry's own tables, which may be in the same database as Festi's
+/// tables.
 pub(super) fn own_tables() -> anyhow::Result<TableNames> {
     Ok(TableNames::with_prefix("callgate_")?
         .rpc_methods("callgate_rpc_methods")?

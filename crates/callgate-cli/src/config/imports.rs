@@ -73,12 +73,13 @@ impl ImportTable {
                 "use `policy = \"show\"` and `every_seconds` instead",
             ));
         }
-        // A method that is missing in the source only once would lose the sections that people have given it.
+        // With `--prune`, a method that is missing in the source only once would lose the sections
+        // that people have set.
         if options.prune {
             return Err(hinted(
                 "`arguments` must not contain `--prune`",
                 "without `--prune`, methods that the source no longer has are hidden, and keep their sections; \
-                 `callgate import … --prune` deletes them",
+                 `callgate import … --prune` deletes such methods",
             ));
         }
         let every = self.every_seconds.unwrap_or(300);

@@ -29,7 +29,7 @@ impl Keys {
         self.iter().find(|key| key.name == name)
     }
 
-    /// Returns the error for an unknown key. It suggests the most similar known key.
+    /// Returns the error for an unknown key. The error suggests the most similar known key.
     pub(super) fn unknown(
         &self,
         name: &str,

@@ -47,7 +47,7 @@ impl Values {
         let named = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
         let default = Some(PathBuf::from("callgate.toml")).filter(|path| path.exists());
         let file = cli.global.config.clone().or(named).or(default);
-        // `callgate try` does not read the file in the current directory.
+        // `callgate try` reads no configuration file.
         if let Some(file) = file.filter(|_| !matches!(cli.command, Command::Try(_))) {
             values.read_file(&file)?;
         }
@@ -176,7 +176,7 @@ impl Values {
         self.by_key.contains_key(name)
     }
 
-    /// Returns a secret. Secrets can be set only in the environment.
+    /// Returns the secret in an environment variable. The file has no keys for these secrets.
     pub(super) fn secret(&self, variable: &str) -> Option<Secret> {
         self.environment.get(variable).and_then(|secret| Secret::new(secret))
     }
@@ -285,7 +285,7 @@ fn is_table(name: &str) -> bool {
     tables().any(|table| table == name)
 }
 
-/// Returns the error for an unknown table. It suggests the most similar known table.
+/// Returns the error for an unknown table. The error suggests the most similar known table.
 fn unknown_table(name: &str, source: &str) -> anyhow::Error {
     let known: BTreeSet<&str> = tables().chain(["upstreams", "imports"]).collect();
     let hint = match nearest(name, known.iter().copied()) {

@@ -38,7 +38,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
         "\n## `[upstreams.NAME]`\n\nA table of this form in the file, or a row of the registry with the same keys, defines a \
          service that runs methods ([upstreams.md](../guide/upstreams.md)). These keys have no variables. But a value can be \
          read from an environment variable or from a file: `{ env = \"NAME\" }` or `{ file = \"PATH\" }`. If \
-         `prefix = \"…\"` is added, its text is put before the value. Use these forms for secrets. They are accepted for:\n\n\
+         `prefix = \"…\"` is added, its text is put before the value. These forms are intended for secrets, and are accepted for:\n\n\
          - `url`, `basic_user` and `basic_password`;\n\
          - the values of `headers`, `members`, `first_params` and `login.params`;\n\
          - `token_url`, `client_id`, `client_secret` and `refresh_token` of `oauth`.\n\n\

@@ -1,7 +1,7 @@
 //! `[upstreams.NAME]`: the services that run methods.
 //!
 //! Tables are parsed together with the rest of the configuration. Their secrets are read only when an upstream is
-//! created, so that other commands do not need them.
+//! created, so that commands that use no upstream do not need the secrets.
 
 mod secrets;
 mod limits;
@@ -72,7 +72,7 @@ impl Upstreams {
         ForwardFactory::default().forward(&row.name, &table, Secrets::Placeholder).map(drop)
     }
 
-    /// Returns the configuration table that allows a row with these keys.
+    /// Returns the table `[registry_upstreams]` that allows a row with these keys.
     pub(crate) fn limits_for(keys: Map<String, Value>) -> anyhow::Result<String> {
         let table = UpstreamTable::parse(keys)?;
         Ok(RowLimits::default().lines_for(&table.references().collect::<Vec<_>>()))

@@ -127,8 +127,8 @@ struct Listed {
 #[plugin::methods]
 impl Site {
     /// Lists articles, oldest first, without their bodies. Returns `items`, each with id, title and
-    /// author, and `total`, the number of articles in all. Ask for the next page with an `offset`
-    /// higher by `limit`.
+    /// author, and `total`, the number of all articles. To get the next page, add `limit` to
+    /// `offset`.
     #[method(
         id = "content.articles.list",
         title = "List articles",

@@ -310,7 +310,7 @@ fn an_edit_of_the_upstream_does_not_open_a_method() {
     dir.ok(&["method", "set", "x", "--upstream", "legacy"]);
     let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
-    // Losing the action does not open the method either.
+    // The method also stays closed if its action is deleted.
     dir.sql("callgate.db", "DELETE FROM section_actions");
     let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
     assert!(shown.contains("ada: denied"), "{shown}");
@@ -396,7 +396,7 @@ fn a_parameter_without_a_name_is_refused_with_what_to_write() {
         dir.ok(&["method", "add", &format!("m{index}"), "--param", param]);
     }
     let talk = dir.run(&["method", "set", "m0", "--param", "int $id = 'x'"]).failure().1;
-    assert!(talk.contains("the default of parameter `id` is not of its type"), "{talk}");
+    assert!(talk.contains("the default of parameter `id` does not match the type"), "{talk}");
 }
 
 #[test]

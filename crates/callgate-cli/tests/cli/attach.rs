@@ -18,7 +18,7 @@ const APPLICATION: &str = concat!(
          (123, 2, 'ada', 's3cret', 'token-of-ada'), (124, 2, 'bob', 's3cret', ''), (125, 2, 'eve', 's3cret', NULL);"
 );
 
-/// The statements that the seed documents.
+/// SQL statements of Festi's seed, which define and grant access to a method.
 const SECTION: &str = include_str!("../../../callgate-registry/tests/festi/section.sql");
 const ACTION: &str = include_str!("../../../callgate-registry/tests/festi/action.sql");
 const ROLE_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/role_grant.sql");
@@ -66,7 +66,8 @@ fn the_inserts_of_the_seed_change_which_tools_a_caller_sees() {
     assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
     for (sql, marker) in [(SECTION, "With a section."), (ACTION, "With an action.")] {
         dir.sql(FESTI, sql);
-        // Nobody has a grant on the section yet. When this later write is visible, the earlier one is visible too.
+        // Nobody has a grant on the section yet. When this change of the description is visible,
+        // the change above is visible too.
         dir.sql(
             FESTI,
             &format!(
@@ -304,7 +305,7 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
 #[test]
 fn a_registry_that_belongs_to_festi_is_not_served_alone_and_has_no_users() {
     let dir = application();
-    // As a person would do after the message that a token is needed.
+    // The hint of this error names the same registry and Festi database.
     let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
     let talk = ran.stderr();
     let hint = "callgate token add USER --database sqlite:callgate.db --preset festi --attach \
@@ -340,7 +341,8 @@ fn a_visible_password_causes_a_warning() {
 #[test]
 fn nothing_is_written_to_the_festi_database_and_no_secret_is_printed() {
     let dir = application();
-    // A tool name that differs from the id is stored, in the registry.
+    // The tool name of this method differs from its id, so it is stored. It is stored in the
+    // registry.
     dir.sql(
         FESTI,
         "INSERT INTO rpc_methods (plugin, method, rpc_method) VALUES ('A', 'b', 'a.b c')",

@@ -160,7 +160,8 @@ fn limit_files(server: &Server, size: &str) {
 fn failing_writes_are_told_and_every_connection_recovers() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "metrics = true\noperations_listen = \"127.0.0.1:0\"\n");
-    // The server gets an error instead of the signal for such writes.
+    // With this trap, a write beyond the limit fails with an error, and sends no signal to the
+    // server.
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_callgate")]);
     command.args(["serve", "--json", "--demo", "--listen", "127.0.0.1:0"]);

@@ -114,7 +114,7 @@ fn without_options_the_bridge_connects_to_this_machine() {
     let mut bridge = Bridge::start(command);
     bridge.send("nonsense");
     assert_eq!(bridge.next()["error"]["code"], -32700);
-    // Another program may listen there, so no request is sent.
+    // Another program may listen on the default port, so no request is sent.
     let (code, rest, _) = bridge.leave();
     assert_eq!((code, &*rest), (Some(0), ""));
 }
@@ -340,7 +340,7 @@ fn a_server_that_is_down_is_an_error_within_the_time_limit() {
     let port = fixed_port().to_string();
     let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
     let started = Instant::now();
-    // Claude Code sends both, and gives up after 30 s.
+    // Claude Code sends both requests, and gives up after 30 s.
     for (id, method) in [(1, "server/discover"), (2, "initialize")] {
         let error =
             bridge.ask(id, method, &json!({"protocolVersion": "2025-06-18"}))["error"].clone();
@@ -403,7 +403,7 @@ fn the_bridge_stops_on_a_signal() {
     bridge.initialize();
     let id = bridge.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    // The input is still open.
+    // The bridge exits although its standard input is still open.
     assert_eq!(bridge.child.wait().unwrap().code(), Some(0));
 }
 

@@ -66,7 +66,7 @@ impl Demo {
     }
 }
 
-/// The run of a client: its reports about each step.
+/// The reports of a client about the steps of its run.
 struct Run(Vec<Value>);
 
 impl Run {
@@ -107,7 +107,7 @@ impl Driven {
     }
 }
 
-/// Runs the client. When it waits for a change, makes one.
+/// Runs the client. When the client waits for a change of its tools, grants access to more tools.
 fn run(command: Command, demo: &Demo) -> Run {
     let (run, _) = drive(command, |step, _| {
         if step["step"] == "ready_for_change" {
@@ -117,7 +117,8 @@ fn run(command: Command, demo: &Demo) -> Run {
     run
 }
 
-/// Runs a client to its end, with an action at each step. Also returns its error output.
+/// Runs a client to its end, with an action at each step. Also returns the error output of the
+/// client.
 fn drive(mut command: Command, mut at: impl FnMut(&Value, &mut Driven)) -> (Run, String) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());

@@ -92,7 +92,7 @@ fn a_wrong_log_level_is_an_error() {
         assert!(told(wrong).contains(&format!("`log` in callgate.toml is `{wrong}`")), "{wrong}");
     }
     std::fs::remove_file(dir.path("callgate.toml")).unwrap();
-    // This also applies without a registry.
+    // Commands that use no registry also check the key.
     let mut bridge = dir.command(&["bridge"]);
     let ran = CommandOutput(bridge.env("CALLGATE_LOG", "debgu").output().unwrap());
     assert!(ran.failure().1.contains("`log` in CALLGATE_LOG is `debgu`"), "{}", ran.stderr());
@@ -112,7 +112,7 @@ fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
         "callgate.db",
         "INSERT INTO festi_sections (caption, ident, mask) VALUES ('C', 'content', '6')",
     );
-    // Other commands find the tables without the option.
+    // Other commands find the tables without the option `--preset`.
     let settings = dir.ok(&["setting", "list"]);
     assert_eq!(
         settings,

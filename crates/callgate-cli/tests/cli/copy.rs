@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::support::{Server, TestDirectory};
 
-/// So many tokens that copying takes a noticeable time.
+/// SQL that inserts so many tokens that copying takes a noticeable time.
 pub(crate) const TOKENS: &str = "
     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
     INSERT INTO callgate_tokens (id_user, name, digest, created_at)
@@ -88,7 +88,7 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     insta::assert_snapshot!(ran.stderr());
     let script = ran.stdout();
     assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
-    // Running the script is sufficient.
+    // After the script has run, nothing is left to migrate.
     dir.sql("callgate.db", script.leak());
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(dir.path("callgate.db"), private).unwrap();
@@ -97,7 +97,7 @@ fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
     assert_eq!(dir.run(&["migrate"]).stderr(), "sqlite:callgate.db is up to date\n");
     assert_eq!(dir.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
-    // Except the settings, which are not part of the script.
+    // Only the settings are missing, because the script does not contain them.
     let settings = dir.run(&["migrate", "--dry-run", "--preset", "festi"]).stderr();
     assert!(settings.lines().count() == 4 && settings.contains("would set"), "{settings}");
     dir.ok(&["migrate", "--preset", "festi"]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{Server, TestDirectory};
 
-/// Returns a document with methods of one description.
+/// Returns a document with methods that have the same description.
 fn document(ids: &[&str], description: &str) -> String {
     let method = |id: &&str| {
         let result = json!({"name": "result", "schema": {}});

@@ -31,7 +31,8 @@ impl FakeService {
         Self { fake, _runtime: runtime }
     }
 
-    /// Starts a JSON-RPC service. `result` returns the result of a method, or `None` if it does not exist. GET is 405.
+    /// Starts a JSON-RPC service. `result` returns the result of a method, or `None` if the method
+    /// does not exist. The reply to GET is 405.
     pub(crate) fn service(
         result: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {

@@ -18,7 +18,7 @@ use cluster::upstream::UpstreamMode;
 use report::warm_calls;
 use scenario::ScenarioResult;
 
-/// Number of calls that shows whether each call sends a statement.
+/// Number of calls. It is large enough to show whether each call sends a statement.
 const WARM_CALLS: usize = 2000;
 
 /// Serialises scenarios within a process. `.config/nextest.toml` limits the number of processes.
@@ -80,7 +80,8 @@ fn warm_calls_send_no_statement(databases: Vec<(&str, RegistryDatabase)>) {
         let registry = TestRegistry::new(Program::Tested, database.url(), UpstreamMode::Reliable);
         let counted = warm_calls::warm_calls(&registry, &database, WARM_CALLS);
         assert_eq!(counted.statements, counted.polls, "{name}: {counted:?}");
-        // The database also counts the polls and the query of this test, up to a second late.
+        // The database also counts the polls, and the query of this test. Its count can be a second
+        // late.
         let counted_by_database = counted.counted_by_database.unwrap_or(0);
         assert!(counted_by_database < counted.polls + 50, "{name}: {counted:?}");
     }

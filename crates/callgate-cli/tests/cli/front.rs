@@ -16,7 +16,7 @@ pub(crate) fn runtime() -> Runtime {
 /// A running proxy. It stops when it is dropped.
 pub(crate) struct Front {
     address: SocketAddr,
-    /// Certificate of its authority, as PEM.
+    /// Certificate of the authority that signed the certificate of the proxy, as PEM.
     pub(crate) authority: Option<String>,
     _runtime: Runtime,
 }

@@ -99,6 +99,7 @@ fn every_configuration_of_the_guide_works() {
             assert_eq!(world.tools(entry), expected, "{name}: {block}");
         }
     }
-    // Local, with a port, remote, HTTPS in three ways, a path, a variable, headers, Windows.
+    // One configuration each: local, with a port, remote, with a path, with a variable, with
+    // headers, for Windows. Three configurations: with HTTPS.
     assert_eq!(blocks.len(), 10);
 }

@@ -51,7 +51,8 @@ fn stopped(server: Server) -> String {
 #[test]
 fn a_source_that_uses_up_memory_ends_its_process_and_not_the_server() {
     let dir = dir("pets.json", "apply");
-    // Each `{}` of three bytes is a value of more than 70.
+    // Each `{}` with its comma has three bytes in the document. As a value in memory, it has more
+    // than 70 bytes.
     let mut text = "{\"openrpc\": \"1.3.2\", \"methods\": [".to_owned();
     text.push_str(&"{},".repeat(20_000_000));
     text.push_str("{}]}");

@@ -212,6 +212,6 @@ fn stdio_stops_on_a_signal() {
     output.read_line(&mut String::new()).unwrap();
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    // The input is still open.
+    // The program exits although its standard input is still open.
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -32,7 +32,8 @@ const GONE: [&str; 5] = [
     "cannot be reached, and calls to it are suspended for some seconds. Nothing was run",
     "closed the connection without a response",
     "closed the connection in the middle of its response",
-    // PHP's server closes the connection at the end of a response, and was killed after the headers.
+    // PHP's server marks the end of a response by closing the connection. If the server is killed
+    // after the headers, the body seems to be empty.
     "responded without a body (HTTP 200)",
 ];
 

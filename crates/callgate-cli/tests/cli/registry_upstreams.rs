@@ -234,7 +234,7 @@ fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() 
     variables = "ITEMS_SECRET"
     directory = "ca"
     "#);
-    // The suggested lines are sufficient.
+    // With the suggested lines, the command succeeds.
     let (_, lines) = talk.split_once("registry:\n").unwrap();
     dir.write("callgate.toml", lines);
     dir.ok(&set);
@@ -356,7 +356,10 @@ fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
     assert!(log[0].body.as_str().unwrap().contains("refresh_token=first"), "{log:?}");
     assert_eq!(std::fs::read_to_string(dir.path("refresh")).unwrap(), "first\n");
     let (_, log) = server.stop();
-    assert!(log.contains("rotated the refresh token, and the new one is only in memory"), "{log}");
+    assert!(
+        log.contains("rotated the refresh token, and the new token is only in memory"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn rows_without_a_section_are_told_and_closed_by_a_setting() {
             .count(),
         2
     );
-    // A person has set it explicitly.
+    // If a person has set `open_methods`, there is no warning.
     dir.ok(&["setting", "set", "open_methods", "allow"]);
     assert_eq!(dir.run(&["method", "list"]).stderr(), "");
     assert!(!dir.ok(&["lint", "--all"]).contains("everyone may call it"));
@@ -249,7 +249,8 @@ fn a_catalog_is_never_built_from_part_of_its_rows() {
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
     let tools = server.tools(&admin);
-    // The methods are read before the upstreams, so that reading fails in the middle.
+    // The upstreams are read after the methods, so reading fails when the methods have already been
+    // read.
     dir.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
     dir.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
     server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");

@@ -40,7 +40,7 @@ impl Replicas {
         let mut said = Vec::new();
         while replicas.token.is_empty() {
             let line = lines.next().unwrap_or_else(|| panic!("it did not start: {said:?}"));
-            if let Some(url) = line.strip_prefix("replicas: all of them at http://") {
+            if let Some(url) = line.strip_prefix("replicas: nginx at http://") {
                 replicas.address = url.trim_end_matches("/mcp").parse().unwrap();
             }
             if let Some(token) = line.strip_prefix("replicas: a token for admin: ") {

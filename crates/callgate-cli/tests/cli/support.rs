@@ -232,7 +232,7 @@ impl Server {
         let started = Instant::now();
         while !is_met(self) {
             assert!(started.elapsed() < TIMEOUT, "timed out waiting until {condition}");
-            // Stays within the rate limit.
+            // With this pause, the requests stay within the rate limit.
             std::thread::sleep(Duration::from_millis(2));
         }
     }

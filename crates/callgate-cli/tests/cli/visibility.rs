@@ -132,7 +132,7 @@ fn a_method_is_shown_with_the_decision_of_the_service() {
     let call = |user: &str| dir.run(&["call", "probe.adminOnly", "{}", "--user", user]);
     assert!(call("ada").stdout().contains("ada"));
     let (_, told) = call("bob").failure();
-    let reason = "bob may not call `probe.adminOnly`: the service `drupal` does not list the method for them";
+    let reason = "bob may not call `probe.adminOnly`: the service `drupal` does not list the method for this caller";
     assert!(told.contains(reason), "{told}");
 }
 

@@ -1,4 +1,4 @@
-// Drives one MCP client library through a fixed list of steps against a server
+// Calls one MCP client library in a fixed list of steps against a server,
 // and prints one JSON line per step on stdout.
 //
 //   node client.mjs --client sdk1|client2-default|client2-auto|client2-pinned --http URL
@@ -27,8 +27,8 @@ async function loadSdk1() {
     Http: http.StreamableHTTPClientTransport,
     Stdio: stdio.StdioClientTransport,
     listPage: params => client.listTools(params),
-    // Each listTools() replaces the output validators by those of its page alone,
-    // so the page with the tool whose output is to be validated comes last.
+    // Each listTools() replaces all output validators by the validators of its page,
+    // so the page with the tool whose output is validated comes last.
     prepareValidation: async page => void await client.listTools(page),
     callTool: (params, options) => client.callTool(params, undefined, options),
     onToolsChanged: handler => client.setNotificationHandler(ToolListChangedNotificationSchema, handler),
@@ -107,7 +107,7 @@ async function run(options) {
   client.onerror = error => console.error('onerror:', error.message);
   const transport = makeTransport(kit, options);
 
-  // Both libraries tell the transport the negotiated version; stdio ones need not care.
+  // Both libraries tell the transport the negotiated version; transports over stdio do not need it.
   let protocol;
   const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
   transport.setProtocolVersion = version => {

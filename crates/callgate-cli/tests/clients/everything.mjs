@@ -1,7 +1,7 @@
-// Drives one MCP client library over stdio against the bridge in front of a server with everything,
-// npm's `server-everything` or our example, and prints one JSON line per step on stdout. At a step that
-// begins with `ready_` it waits for a line on stdin, so that something can be done to the server or to
-// the bridge meanwhile.
+// Calls one MCP client library over stdio. The library starts the bridge, which connects to a server with all
+// features: npm's `server-everything`, or our example. Prints one JSON line per step on stdout. At a step that
+// begins with `ready_`, this program waits for a line on stdin, so that the test can change the state of the
+// server or of the bridge meanwhile.
 //
 //   node everything.mjs --client sdk1|client2-default|client2-auto|client2-pinned --server npm|ours COMMAND ARG...
 import { createInterface } from 'node:readline';
@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const NAME = { name: 'callgate-tests', version: '1.0.0' };
 
-// What the servers call the same things.
+// For each server, the names and arguments of the same features.
 const SERVERS = {
   npm: {
     elicited: { name: 'Ada', check: true, integer: 42 },

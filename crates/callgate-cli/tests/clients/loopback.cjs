@@ -1,4 +1,4 @@
-// Loaded before a server that has no option for its address: it listens on loopback only.
+// Loaded before a server that has no option for its address, so that the server listens only on loopback.
 const net = require('node:net');
 
 const listen = net.Server.prototype.listen;

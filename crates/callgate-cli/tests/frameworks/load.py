@@ -1,4 +1,4 @@
-"""Loads the tools of an MCP server with a framework. Prints the name and the parameters of each as JSON."""
+"""Loads the tools of an MCP server with a framework. Prints the name and the parameters of each tool as JSON."""
 
 import asyncio
 import json

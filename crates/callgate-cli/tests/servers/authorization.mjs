@@ -1,6 +1,6 @@
-// An authorization server, for one client: `node authorization.mjs PORT CLIENT_ID CLIENT_SECRET SECONDS`.
-// Access tokens are good for so many seconds. A refresh token is good once, and each answer to one brings
-// the next.
+// An authorization server for one client: `node authorization.mjs PORT CLIENT_ID CLIENT_SECRET SECONDS`.
+// Access tokens are valid for SECONDS. A refresh token can be used once. Each reply to a refresh token
+// contains a new refresh token.
 import { OAuth2Server } from 'oauth2-mock-server';
 
 const [port, id, secret, seconds] = process.argv.slice(2);

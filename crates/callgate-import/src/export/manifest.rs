@@ -112,7 +112,7 @@ fn object(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map
     json(column, text.map(|text| if text == "[]" { "{}" } else { text }))
 }
 
-/// Parses a schema. PHP may have written it.
+/// Parses a schema, which PHP may have written.
 fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
     let mut schema = object(column, text)?.map_or(Value::Null, Value::Object);
     repair_php(&mut schema);

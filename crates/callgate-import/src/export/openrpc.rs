@@ -61,7 +61,7 @@ fn all_exposed(rows: &CatalogRows) -> CatalogRows {
     rows
 }
 
-/// A method's schemas.
+/// Schemas and annotations of a method.
 struct Tool {
     input: Map<String, Value>,
     output: Option<Value>,

@@ -39,7 +39,7 @@ impl<'a> Bundle<'a> {
         self.copy(schema, schema)
     }
 
-    /// Returns a schema that is composed of added ones, with all definitions that they need.
+    /// Adds all necessary definitions to `root`, a schema that is composed of added schemas. Returns the result.
     pub(super) fn finish(mut self, mut root: Value) -> anyhow::Result<Value> {
         let mut definitions = Map::new();
         while let Some((key, schema, own_root)) = self.waiting.pop_front() {
@@ -128,7 +128,8 @@ impl<'a> Bundle<'a> {
         Ok(key)
     }
 
-    /// Returns the last part of a pointer, with only characters that need no escaping.
+    /// Returns a new key: the last part of a pointer, with only characters that need no escaping, and with a number if
+    /// the key is already used.
     fn new_key(&mut self, pointer: &str) -> String {
         let last = pointer.rsplit('/').next().unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };

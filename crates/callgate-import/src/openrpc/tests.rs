@@ -29,7 +29,8 @@ fn bytes(source: &Source) -> usize {
     source.methods.iter().map(|method| method_bytes(&method.row)).sum()
 }
 
-/// Asserts that of a large and a small method only the small one is imported. Returns the reason.
+/// Asserts that the large method is refused, and that a small method is imported. Returns the
+/// reason of the refusal.
 fn refused(large: &Value, schemas: &Value) -> String {
     let small = method("small", &json!([]));
     let source = read_document(&json!([large, small]), schemas).unwrap();

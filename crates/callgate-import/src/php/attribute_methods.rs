@@ -85,7 +85,7 @@ impl MethodReader<'_, '_> {
         let own = || class.method("outputSchema")?.result.as_ref();
         let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
         if schema.is_none() {
-            self.note("its output schema is not constant, so it is ignored");
+            self.note("the output schema is not constant, so it is ignored");
         }
         schema.filter(Value::is_object)
     }
@@ -103,7 +103,7 @@ impl MethodReader<'_, '_> {
             Some(Some(Value::Array(items))) if items.is_empty() => Map::new(),
             Some(Some(_)) => return Err("`annotations`: expected keys and values".to_owned()),
             Some(None) => {
-                self.note("its annotations are not constant, so they are ignored");
+                self.note("the annotations are not constant, so they are ignored");
                 Map::new()
             }
         };

@@ -62,7 +62,7 @@ fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr
         return None;
     }
     let mut seen = HashSet::new();
-    // A property hides a property of the parent with the same name.
+    // A property hides the property with the same name in a parent class.
     chosen.retain(|(name, _)| seen.insert(name.clone()));
     Some(chosen.iter().map(|(name, property)| property.field(reader, name)).collect())
 }

@@ -117,7 +117,7 @@ impl Evaluation<'_> {
         None
     }
 
-    /// Returns the value of an enum case, which is its form in JSON.
+    /// Returns the value that represents an enum case in JSON.
     fn case(self, class: &Class, name: &str, at: Context<'_>) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {

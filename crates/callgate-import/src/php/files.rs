@@ -56,7 +56,7 @@ impl Files {
                 Err(error) if depth == 0 => return Err(error),
                 Err(error) => Err(format!("{error:#}")),
                 Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
-                    Err(format!("it is more than {MAX_DEPTH} directories deep"))
+                    Err(format!("the directory is more than {MAX_DEPTH} levels deep"))
                 }
                 Ok(inner) => Ok(inner),
             };
@@ -109,12 +109,12 @@ impl Files {
 
     /// Returns the text of a file, with replacement characters for invalid UTF-8.
     pub(super) fn read(&mut self, root: &Path, path: &Path) -> anyhow::Result<String> {
-        let file = std::fs::File::open(root.join(path)).context("cannot open it")?;
+        let file = std::fs::File::open(root.join(path)).context("cannot open the file")?;
         let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).context("cannot read it")?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).context("cannot read the file")?;
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if length > MAX_BYTES {
-            anyhow::bail!("it has more than {MAX_BYTES} bytes");
+            anyhow::bail!("the file has more than {MAX_BYTES} bytes");
         }
         self.bytes = self.bytes.saturating_add(length);
         if self.bytes > MAX_TOTAL {

@@ -16,7 +16,7 @@ pub(super) struct Symbols {
     by_short_name: HashMap<String, Vec<usize>>,
 }
 
-/// Location of a name. Names are resolved relative to it.
+/// Place at which a name is written. The place determines how the name is resolved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'t> {
     pub(super) symbols: &'t Symbols,
@@ -40,7 +40,7 @@ impl Symbols {
         self.classes.get(*self.by_name.get(&name.to_ascii_lowercase())?)
     }
 
-    /// Returns the location of names in a class.
+    /// Returns the context of names that are written in a class.
     pub(super) fn at<'t>(&'t self, class: &'t Class) -> Context<'t> {
         Context { symbols: self, scope: &class.scope, class: Some(class) }
     }

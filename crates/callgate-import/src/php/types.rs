@@ -78,7 +78,7 @@ fn is_narrower(native: &TypeExpr, other: &TypeExpr) -> bool {
     }
 }
 
-/// Returns `true` for the `Response` that display methods fill.
+/// Returns `true` for the class `Response`. Festi's display methods fill an object of this class.
 pub(super) fn is_response(ty: &TypeExpr) -> bool {
     match ty {
         TypeExpr::Class(name) => name.short() == "Response",

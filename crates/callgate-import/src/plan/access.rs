@@ -1,7 +1,8 @@
 //! Sections, roles, users and grants of a source that the registry does not have. Existing ones are not changed.
 //!
-//! A user or role is identified by its name. Its id in the source is used here only if nothing in the registry refers
-//! to that id, because a new user must not inherit the grants and tokens of a deleted user.
+//! A user or role is identified by its name. A new user or role is added with its id in the source. If something in the
+//! registry refers to that id, the user or role is not added, because it would inherit grants and tokens of a deleted
+//! user or role.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

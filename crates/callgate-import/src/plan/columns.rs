@@ -3,8 +3,8 @@
 use callgate_registry::{MethodColumn, MethodRow};
 use serde_json::Value;
 
-/// Returns the columns in the order of the report. Sections are not included, because they are compared with their
-/// masks. The upstream is not included, because it never changes.
+/// Returns the columns in the order of the report. Sections are not included, because sections and their masks are
+/// compared separately. The upstream is not included, because it never changes.
 pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(|column| !matches!(column.name, "sections" | "upstream"))
 }

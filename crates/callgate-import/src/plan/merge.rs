@@ -27,8 +27,8 @@ pub(super) struct Registry<'a> {
 }
 
 impl Merged {
-    /// Declares a guessed safety. The note keeps the guess, so that later imports recognise the approval as a manual
-    /// change.
+    /// Makes a guessed safety a declared safety. The note keeps the guess, so that later imports recognise the approval
+    /// as a manual change.
     pub(super) fn approve_guess(&mut self) {
         let declared = self.row.safety_or_guess().0.map(ToOwned::to_owned);
         let guess = std::mem::replace(&mut self.row.safety, declared.clone());

@@ -157,8 +157,8 @@ impl Report {
         let sections = all - open - users;
         if users > 0 || sections > 0 {
             self.note(format_args!(
-                "of {}, {open} open to every caller, {users} to every authenticated user, {sections} to users \
-                 with grants on their sections",
+                "{}: {open} open to every caller, {users} to every authenticated user, {sections} to users \
+                 with grants on the required sections",
                 counted(all, "new method")
             ));
         }

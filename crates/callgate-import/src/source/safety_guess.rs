@@ -11,7 +11,7 @@ mod tests;
 use callgate::model::Safety;
 use serde_json::{Map, Value};
 
-/// Verbs of change, including irregular forms. Verbs that are as often used as nouns are not included.
+/// Verbs of change, including irregular forms. Words that are equally common as nouns are not included.
 const CHANGING: &str = "\
     abandon abort accept acquire activate add allocate append apply approve archive assign attach ban \
     bootstrap bought broadcast buy cancel change charge clear clone close commit compact configure confirm \
@@ -56,7 +56,7 @@ const NEGATIONS: &str = "cannot never no nor not without";
 /// Number of sentences of a description that are considered.
 const SENTENCES: usize = 3;
 
-/// Well-known methods whose names have no verb.
+/// Well-known methods that only read.
 const KNOWN_TO_READ: &str = "\
     eth_accounts eth_blockNumber eth_call eth_chainId eth_estimateGas eth_feeHistory \
     eth_gasPrice eth_maxPriorityFeePerGas eth_syncing net_listening net_peerCount \

@@ -106,10 +106,10 @@ fn text(result: &CallToolResult) -> &str {
 #[tokio::test(flavor = "multi_thread")]
 async fn hello_is_a_server_with_two_tools() {
     let source = include_str!("../../../../examples/hello.rs");
-    assert!(source.lines().count() <= 25, "the example is to be small");
+    assert!(source.lines().count() <= 25, "the example must be small");
     let guide = include_str!("../../../../docs/start/first-function.md");
     let (_, code) = source.split_once('\n').unwrap();
-    assert!(guide.contains(code), "the guide has the example in it");
+    assert!(guide.contains(code), "the guide must contain the example");
     let hello = Example::start("hello", &["127.0.0.1:0"]);
     for mode in [modern(), ClientLifecycleMode::Initialize] {
         let client = hello.client(None, mode).await;
@@ -165,7 +165,7 @@ async fn a_shop_keeps_its_state_in_a_database() {
     let arguments = ["--listen", "127.0.0.1:0", "--database", database.to_str().unwrap()];
     let shop = Example::start("shop", &arguments);
     let token = |user: &str| {
-        let start = format!("shop: a token for {user}, told once: ");
+        let start = format!("shop: token of {user}, shown only once: ");
         let line = shop.said.iter().find_map(|line| line.strip_prefix(&start));
         line.unwrap_or_else(|| panic!("{:?}", shop.said)).to_owned()
     };
@@ -177,7 +177,7 @@ async fn a_shop_keeps_its_state_in_a_database() {
     shop.stop();
 
     let shop = Example::start("shop", &arguments);
-    assert_eq!(shop.said.len(), 1, "a token is told once");
+    assert_eq!(shop.said.len(), 1, "tokens are shown only once");
     let keeper = shop.client(Some(&keeper), ClientLifecycleMode::Initialize).await;
     let tea = keeper.read_resource(ReadResourceRequestParams::new("shop://products/1")).await;
     assert!(serde_json::to_string(&tea.unwrap()).unwrap().contains("4.50 €, 38 in stock"));

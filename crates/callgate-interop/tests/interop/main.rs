@@ -1,9 +1,9 @@
-//! Callgate and rmcp: as servers with the same replies, and as client and server.
+//! Compares the replies of Callgate and of an rmcp server, and uses Callgate with an rmcp client.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test may stop, and reads better so"
+    reason = "a test may panic, and is easier to read without error handling"
 )]
 
 mod differential;

@@ -247,5 +247,5 @@ async fn receives_a_notification(client: &Client, place: &Place) {
         }
         place.grant_readers("none");
     }
-    panic!("the client was never told");
+    panic!("the client was not notified");
 }

@@ -23,8 +23,8 @@ const FESTI_HEADER: &str = "x-authorization";
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
-const UNAVAILABLE: &str = "the registry is unavailable, so this token cannot be checked; it may be \
-                    valid: try again";
+const UNAVAILABLE: &str = "the registry is unavailable, so this token cannot be checked; the \
+                    token may be valid, so try again";
 const TOO_MANY: &str = "too many tokens are being checked; try again";
 
 /// Options for tokens.
@@ -34,8 +34,9 @@ pub struct TokenOptions {
     pub grace: Duration,
     /// Maximum number of cached tokens.
     pub cache_size: u64,
-    /// Whether the token is read from Festi's header `X-Authorization` if there is no bearer token. An `Authorization`
-    /// header with a different scheme, such as `Basic` for a site that is not public yet, is then ignored.
+    /// Whether the token is read from Festi's header `X-Authorization` if there is no bearer token. If a request has
+    /// `X-Authorization`, an `Authorization` header with a scheme other than `Bearer` is ignored. An example is
+    /// `Basic`, for a site that is not public yet.
     pub accepts_festi_header: bool,
 }
 

@@ -25,8 +25,8 @@ impl NewKey {
         Self::for_sessions(0, None)
     }
 
-    /// Creates a session key that begins to sign some seconds later. It is stored only if the newest key has at least
-    /// this age.
+    /// Creates a session key that begins to sign some seconds later. The key is stored only if the newest key is at
+    /// least `min_age` old.
     pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
         Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
     }
@@ -44,7 +44,7 @@ impl NewKey {
     }
 }
 
-/// Returns the session keys, the signing key first. Creates one if there is none.
+/// Returns the session keys, the signing key first. Creates a key if there is none.
 pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>> {
     let mut keys = store.keys(SESSION_KEYS).await?;
     if keys.is_empty() {
@@ -101,7 +101,7 @@ mod tests {
             [signing(59), signing(60), signing(109), signing(110)].map(Option::unwrap),
             [1, 2, 2, 3]
         );
-        assert_eq!(signing_key(&keys[..2], 0).map(|key| key.id), Some(2), "a clock that is late");
+        assert_eq!(signing_key(&keys[..2], 0).map(|key| key.id), Some(2), "a slow clock");
         assert!(signing_key(&[], 0).is_none());
     }
 
@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(before(40 * DAY + 10), None, "clocks may differ");
         assert_eq!(before(40 * DAY + 10 + SLACK), Some(2));
         assert_eq!(before(70 * DAY + 10 + SLACK), Some(3));
-        assert_eq!(superseding(&keys[2..], 100 * DAY).map(|key| key.id), None, "the only one");
+        assert_eq!(superseding(&keys[2..], 100 * DAY).map(|key| key.id), None, "the only key");
     }
 }

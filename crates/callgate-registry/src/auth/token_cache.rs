@@ -75,15 +75,16 @@ impl KnownToken {
     }
 }
 
-/// Key of a token in the cache: 128 bits of `SipHash`, with keys that are random for each cache.
+/// Identifies a token in the cache: 128 bits of `SipHash`, with keys that are random for each cache.
 ///
 /// A token is cached after it was found by its SHA-256 digest. A different text has the same tag with a probability of
-/// 2^-128. To search for such a text, an attacker needs the keys or tags, which never leave the process. Without them,
-/// the time of a lookup, which depends on tags, reveals nothing. Like a digest, a tag does not reveal its token.
+/// 2^-128. To search for such a text, an attacker needs the keys or tags, which never leave the process. The time of a
+/// lookup depends on the tags, but reveals nothing to an attacker who has neither keys nor tags. Like a digest, a tag
+/// does not reveal its token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenTag(u64, u64);
 
-/// Hashes only one half of the tag. Its bits are uniformly distributed.
+/// Hashes only one half of the tag, because the bits of a tag are uniformly distributed.
 impl Hash for TokenTag {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.0);
@@ -326,7 +327,10 @@ impl TokenLookups {
 /// Logs an error unless it equals the previous one.
 fn log_change(last: &mut Option<String>, error: String) {
     if last.as_ref() != Some(&error) {
-        tracing::warn!(error, "failed to look up tokens, callers are asked to try again");
+        tracing::warn!(
+            error,
+            "failed to look up tokens in the registry; callers are asked to try again"
+        );
         *last = Some(error);
     }
 }

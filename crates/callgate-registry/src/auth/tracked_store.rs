@@ -119,7 +119,7 @@ impl TrackedStore {
         }
         self.write_failures.fetch_add(1, Ordering::Relaxed);
         let advice = error.advice().unwrap_or("see the log");
-        // If the registry is unavailable, the follower logs it.
+        // If the registry is unavailable, the follower logs the error.
         if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
             tracing::error!(
                 %error,

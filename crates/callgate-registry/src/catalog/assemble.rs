@@ -183,7 +183,8 @@ impl<'a> Context<'a> {
         Ok(Some((requirement, findings)))
     }
 
-    /// Closes each section that the row names but that has no action. In Festi, the method would be open.
+    /// Adds a closed requirement for each section that the row names but for which the method has no action. In Festi,
+    /// such a method would be open.
     fn close_named_sections(
         &self,
         row: &MethodRow,
@@ -228,8 +229,8 @@ impl<'a> Context<'a> {
         requirement
     }
 
-    /// Adds a method that is defined in code. Its row may change masks, texts, safety and exposure, but not parameters
-    /// or sections.
+    /// Adds a method that is defined in code. The row of the method may change masks, texts, safety and exposure, and
+    /// may add sections. The row cannot change parameters or remove sections.
     fn add_code(&self, builder: &mut CatalogBuilder, method: &Method, row: Option<&MethodRow>) {
         let id = method.id().as_str();
         match row.map(MethodRow::is_exposed).transpose() {

@@ -22,7 +22,7 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
         .description(row.description.clone().unwrap_or_default())
         .with_requirement(requirement)
         .upstream(row.upstream_name());
-    // The name is not trimmed, because the service may have a name with spaces.
+    // The name is not trimmed, because names of methods at the service may have spaces.
     if let Some(name) = row.remote_name.as_deref().filter(|name| !name.trim().is_empty()) {
         method = method.remote_name(name);
     }
@@ -292,7 +292,8 @@ fn php_literal(text: &str) -> Option<Value> {
     }
 }
 
-/// Returns `true` for the `Response` that Festi passes as the first argument of display methods. It is not a parameter.
+/// Returns `true` for the type `Response`. Festi passes a `Response` as the first argument of display methods, which
+/// fill it. This argument is not a parameter of the tool.
 fn is_response(ty: Option<&str>) -> bool {
     let name = ty.map(|ty| ty.trim().trim_start_matches('?').trim_end_matches('&'));
     name.and_then(ClassName::parse).is_some_and(|class| class.short() == "Response")

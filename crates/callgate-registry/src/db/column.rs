@@ -25,14 +25,14 @@ pub(crate) enum Kind {
     Generated,
 }
 
-/// SQL for SQLite, PostgreSQL, MySQL and SQL Server.
+/// SQL for SQLite, PostgreSQL, MySQL and SQL Server, in this order.
 pub(super) type PerDialect = [&'static str; 4];
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ColumnType {
     pub(crate) kind: Kind,
-    /// Name with the maximum length. Empty if the dialect does not have the column.
+    /// SQL name of the type, including the maximum length. Empty if the dialect does not have the column.
     pub(super) name: PerDialect,
     /// Check of the values. `{}` stands for the column.
     pub(super) check: PerDialect,
@@ -42,8 +42,8 @@ const fn column_type(kind: Kind, name: PerDialect) -> ColumnType {
     ColumnType { kind, name, check: [""; 4] }
 }
 
-/// Text that is compared bytewise. The arguments are its maximum length in PostgreSQL and MySQL, and that in SQL
-/// Server.
+/// Text that is compared bytewise. The first argument is the maximum length in PostgreSQL and MySQL. The second
+/// argument is the maximum length in SQL Server.
 macro_rules! bytewise {
     ($length:literal, $sql_server:literal) => {
         [
@@ -72,10 +72,12 @@ pub(super) const FLAG: ColumnType =
     column_type(Kind::Flag, ["INTEGER", "BOOLEAN", "BOOLEAN", "BIT"]);
 pub(super) const TIME: ColumnType =
     column_type(Kind::Time, ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
-/// At most 255 characters. SQL Server counts UTF-16 units, and the size of its index keys allows only 420 of them.
+/// At most 255 characters. SQL Server counts UTF-16 units: 255 characters can need 510 units, but index keys have room
+/// for only 420 units.
 pub(super) const NAME: ColumnType = column_type(Kind::Text, bytewise!(255, 420));
-/// Generated lower-case column, for an index in MySQL and MariaDB. Other databases can index an expression. SQL Server
-/// could index such a column too, but would then refuse writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
+/// Generated lower-case column, for an index in MySQL and MariaDB. SQLite and PostgreSQL index an expression instead.
+/// In SQL Server there is no such index: with an indexed generated column, SQL Server would refuse writers that have
+/// `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 pub(super) const PLUGIN_KEY: ColumnType =
     column_type(Kind::Generated, ["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 pub(super) const METHOD_KEY: ColumnType =
@@ -190,7 +192,7 @@ impl ColumnType {
             Kind::ParamsBy => text
                 .parse::<ParamStyle>()
                 .is_err()
-                .then(|| "is not a style of parameters".to_owned()),
+                .then(|| "is not `name`, `position`, `either` or `position-null`".to_owned()),
             Kind::Text | Kind::Digest => self.length_mismatch(text, dialect),
             Kind::Generated => None,
         }

@@ -199,8 +199,8 @@ pub(crate) trait FromRow: Sized {
 /// Purpose of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Reads a snapshot, with the longer time limit. SQL Server provides no snapshots, so operations compare the change
-    /// counter before and after the reads.
+    /// Reads a snapshot. The time limit is [`DatabaseOptions::load_timeout`]. SQL Server provides no snapshots, so
+    /// operations compare the change counter before and after the reads.
     Read,
     /// Writes rows. First locks the counters of catalog and access. Plain SQL statements increment the same counters
     /// through triggers. So all writers run one after the other.
@@ -211,7 +211,7 @@ pub(crate) enum Purpose {
     Keys,
     /// Writes rows such as sessions, without locking a counter.
     Note,
-    /// Changes the schema, with the longer time limit. Locks out other migrations.
+    /// Changes the schema. The time limit is [`DatabaseOptions::load_timeout`]. Locks out other migrations.
     Migrate,
 }
 

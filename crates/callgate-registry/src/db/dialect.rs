@@ -60,8 +60,8 @@ impl<'a> UpsertValue<'a> {
         }
     }
 
-    /// Returns the assignment of a column in an update. `old` is the value in the row. If the higher value is kept,
-    /// `new` occurs twice.
+    /// Returns the assignment of a column in an update. `old` is the value in the row. For [`Self::Highest`], `new`
+    /// occurs twice in the assignment.
     fn assignment(&self, name: &str, old: &str, new: &str) -> String {
         match self {
             Self::Highest(_) => {
@@ -306,8 +306,8 @@ impl Dialect {
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))
     }
 
-    /// Returns the columns to select. In SQLite they are combined into one JSON array, because its driver needs much
-    /// time for each value. Reading 100,000 rows then takes a third of the time.
+    /// Returns the columns to select. In SQLite, the columns are combined into one JSON array, because the driver of
+    /// SQLite needs much time for each value. With the array, reading 100,000 rows takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self == Self::Sqlite { format!("json_array({names})") } else { names }

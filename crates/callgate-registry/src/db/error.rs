@@ -7,7 +7,8 @@ pub(crate) type Result<T, E = DatabaseError> = std::result::Result<T, E>;
 
 /// A failure that a database or its driver reported.
 ///
-/// Errors that contain a `DatabaseError` show its message as their own, so it is not their source.
+/// Errors that contain a `DatabaseError` have the same message. Therefore they do not return the `DatabaseError` as
+/// their source.
 #[derive(Debug, Clone, Error)]
 #[error("{message}")]
 pub struct DatabaseError {

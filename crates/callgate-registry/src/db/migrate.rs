@@ -14,7 +14,7 @@ use crate::db::table_names::TableNames;
 use crate::db::transaction::Transaction;
 use crate::db::url::DatabaseUrl;
 
-/// Name of the row of `callgate_meta` with the table names.
+/// Name of the row in `callgate_meta` that contains the table names.
 const TABLES: &str = "tables";
 
 /// Maximum number of attempts while other programs migrate.
@@ -39,7 +39,7 @@ pub struct PendingMigration {
     pub version: i64,
     /// Name.
     pub name: &'static str,
-    /// SQL with the names of tables. Includes the row that records the migration.
+    /// SQL, with all table names filled in. Also inserts the row that records the migration.
     pub sql: String,
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn migrate(
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
 ) -> Result<(Pool, Vec<&'static str>), OpenError> {
-    // If two programs create the first table, SQL Server refuses the second one.
+    // If two programs create the first table at the same time, SQL Server refuses the statement of one program.
     let is_refused = |error: &OpenError| {
         url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
     };
@@ -117,7 +117,7 @@ async fn try_migrate(
 ) -> Result<(Pool, Vec<&'static str>), OpenError> {
     let mut database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
-    // Reads without the lock, because a long import of another process may hold it.
+    // Reads without the lock, because a long import of another process may hold the lock.
     let mut reading = database.begin(Purpose::Read).await?;
     let found = find_place(&mut reading, dialect, tables).await?;
     drop(reading);

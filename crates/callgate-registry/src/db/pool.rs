@@ -18,7 +18,7 @@ use crate::db::transaction::Transaction;
 
 /// Number of connections reserved for readers.
 const RESERVED_FOR_READERS: u32 = 2;
-/// Maximum number of attempts after deadlocks.
+/// Maximum number of attempts of an operation that ends in deadlocks, including the first attempt.
 const MAX_TRIES: usize = 4;
 
 /// A connection pool.
@@ -92,7 +92,7 @@ impl Pool {
         if let Ok(Ok(permit)) = tokio::time::timeout(limit, self.writers.acquire()).await {
             return Ok(permit);
         }
-        let message = format!("waited {} s for a write connection", limit.as_secs_f64());
+        let message = format!("no connection for writes was free within {} s", limit.as_secs_f64());
         Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::db::database::{Connection, TransactionEnd};
 
-    /// A database that fails the configured number of times.
+    /// A database whose first operations fail with the errors in `refusals`.
     #[derive(Debug, Default)]
     struct Double {
         refusals: Mutex<Vec<DatabaseErrorKind>>,
@@ -226,10 +226,10 @@ mod tests {
         }
         let (database, double) = pool(8, &[Deadlock; 9]);
         assert!(database.rows("", &[]).await.unwrap_err().is_deadlock());
-        assert_eq!(double.asked.load(Ordering::SeqCst), 4, "not for ever");
+        assert_eq!(double.asked.load(Ordering::SeqCst), 4, "attempts are limited");
         let (database, double) = pool(8, &[Busy]);
         let error = database.begin(Purpose::Write).await.err().unwrap();
         assert!(error.is_busy() && !error.is_deadlock());
-        assert_eq!(double.asked.load(Ordering::SeqCst), 1, "it has waited long enough");
+        assert_eq!(double.asked.load(Ordering::SeqCst), 1, "not repeated if busy");
     }
 }

@@ -144,7 +144,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "No foreign keys to users or roles, because rows of Festi may refer to missing ones.",
+        about: "There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.",
         name: "{sections_user_permission}",
         short: "user_grants",
         columns: &[
@@ -158,7 +158,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Not unique, as in Festi; of several rows the lowest value applies.",
+        about: "Rows are not unique, as in Festi. If several rows match, the lowest value applies.",
         name: "{sections_user_types_permission}",
         short: "role_grants",
         columns: &[
@@ -331,7 +331,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
     Table {
         about: "Answers and cancellations of clients for calls that run on another server, as JSON-RPC \
-                messages. A server reads only rows with a higher `number` than those that it has read. Deleted after a minute.",
+                messages. A server reads only rows with a higher `number` than those that it has read. Rows are deleted after a minute.",
         name: "callgate_messages",
         short: "messages",
         columns: &[
@@ -345,7 +345,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Running servers, which divide the rate limits. Each renews its row until it ends.",
+        about: "Running servers, which share the rate limits equally. Each server renews its row until the server ends.",
         name: "callgate_servers",
         short: "servers",
         columns: &[required("server", NONCE), required("expires_at", TIME)],
@@ -377,7 +377,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Counters that every change increments, even a change by plain SQL; servers poll them. Sessions and \
+        about: "Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and \
                 messages are numbered by their counters.",
         name: "callgate_revisions",
         short: "revisions",

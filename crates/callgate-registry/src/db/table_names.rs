@@ -38,7 +38,7 @@ impl TryFrom<StoredTableNames> for TableNames {
 /// An invalid table name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a table name; expected a letter, followed by letters, digits and `_`, at most 40 characters"
+    "`{0}` is not a table name; expected a letter or `_`, followed by letters, digits and `_`, at most 40 characters"
 )]
 pub struct TableNameError(String);
 

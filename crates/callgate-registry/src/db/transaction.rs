@@ -88,7 +88,7 @@ impl<'p> Transaction<'p> {
         self.rows(template, values).await.map(drop)
     }
 
-    /// Upserts rows of one table with different keys. There must not be more than fit into one statement.
+    /// Upserts rows of one table. The keys must differ, and all rows must fit into one statement.
     pub(crate) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
         let Some(first) = rows.first() else { return Ok(()) };
         if let Some(all) = first.in_one(rows.len(), self.dialect()) {

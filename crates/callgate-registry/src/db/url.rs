@@ -104,7 +104,7 @@ impl FromStr for DatabaseUrl {
             return Ok(Self::sqlite(path));
         }
         let wrong = || UrlError::Invalid(Self::shown(text));
-        // With such a delimiter in the password, a part of the password would be parsed as the host or the database.
+        // With `/`, `?` or `#` in the password, a part of the password would be parsed as the host or the database.
         let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
             return Err(UrlError::Unencoded(Self::shown(text)));

@@ -28,7 +28,7 @@ use super::poller::Poller;
 /// Name that is shown for the tokens of Festi's users.
 const TOKEN_NAME: &str = "access_token";
 
-/// Name of the row of `callgate_meta` which shows that the registry was attached to a Festi database. Such a registry
+/// Name of the row in `callgate_meta` that shows that the registry was attached to a Festi database. Such a registry
 /// has no users.
 pub const ATTACHED: &str = "attached";
 
@@ -61,7 +61,8 @@ impl Attached {
         layout.check(tables)?;
         if !layout.has_tokens() {
             tracing::warn!(
-                "Festi's users have no column `access_token`; only tokens of the registry are accepted"
+                "Festi's table of users has no column `access_token`; only tokens of the registry \
+                 are accepted"
             );
         }
         let watch = PollState::new(every);
@@ -169,7 +170,7 @@ impl Attached {
         self.site.watch.layout().name(table, self.site.festi.tables())
     }
 
-    /// Returns Festi's row of a method with the overlay of the file.
+    /// Returns Festi's row of a method, changed by the overlay of the file.
     pub(crate) async fn method(&self, id: &str) -> Result<Option<MethodRow>> {
         let festi = self.site.rows(&[Table::Methods]).await?.methods;
         let row = festi.into_iter().find(|row| row.rpc_method == id);

@@ -137,7 +137,8 @@ impl Festi {
         Ok(fingerprint::sum(tables, rows))
     }
 
-    /// Reads a consistent state of tables. If the database has no snapshots, compares fingerprints before and after.
+    /// Reads a consistent state of tables. If the database has no snapshots, compares the fingerprints before and after
+    /// the reads.
     pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
         for _ in 0..MAX_TRIES {
             let mut moment = self.database.begin(Purpose::Read).await?;

@@ -59,8 +59,8 @@ impl Table {
         columns.to_vec()
     }
 
-    /// Returns the indexes of the required columns. If a required column were ignored, anyone could call protected
-    /// methods.
+    /// Returns the indexes of the required columns. If a missing required column were ignored, anyone could call
+    /// protected methods.
     fn needed_columns(self) -> Range<usize> {
         match self {
             // The name of the key column differs between applications.
@@ -245,7 +245,7 @@ fn find_table(
         let named = |choice: &&str| known().find(|column| column.eq_ignore_ascii_case(choice));
         choices.iter().find_map(named).map(|column| dialect.name(column))
     };
-    // Apart from case, both names equal known or validated names, so quoting is safe.
+    // Apart from case, the names of the table and of its columns equal known or validated names, so quoting is safe.
     Some(FoundTable {
         name: name.clone(),
         table: dialect.name(name),

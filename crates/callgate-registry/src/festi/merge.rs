@@ -98,7 +98,8 @@ fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(move |column| !is_protected(column.name))
 }
 
-/// Columns that an overlay with parameters always contains, because applying its parameters clears them.
+/// Columns that an overlay with `params` always contains, because [`apply_overlay`] clears these columns in the row if
+/// the overlay has `params`.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
 fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {

@@ -257,7 +257,7 @@ mod tests {
         let digest = TokenDigest::of;
         let tokens = vec![(1, digest("a")), (2, digest("b")), (3, digest("a"))];
         assert_eq!(watch.set_tokens(tokens.clone()), Some(1));
-        assert_eq!(watch.set_tokens(tokens), None, "it is told once");
+        assert_eq!(watch.set_tokens(tokens), None, "reported once");
         assert_eq!([watch.owner(&digest("a")), watch.owner(&digest("b"))], [None, Some(2)]);
     }
 

@@ -134,12 +134,12 @@ mod tests {
     /// An in-memory database with slow statements.
     #[derive(Debug, Default)]
     struct Slow {
-        /// Duration of a statement that computes fingerprints, in milliseconds.
+        /// Duration of a statement outside a transaction, in milliseconds.
         takes: AtomicU64,
         /// Value that is returned for the fingerprints of all tables.
         content: AtomicU64,
         is_down: AtomicBool,
-        /// Number of such statements: in total, running now, and the maximum that ran at once.
+        /// Number of statements outside a transaction: in total, running now, and the maximum that ran at once.
         begun: AtomicUsize,
         at_once: AtomicUsize,
         most_at_once: AtomicUsize,
@@ -286,10 +286,10 @@ mod tests {
         database.0.takes.store(20_000, Ordering::SeqCst);
         for _ in 0..120 {
             sleep(Duration::from_secs(1)).await;
-            assert!(site.watch.numbers().is_ok(), "it is slow, not away");
+            assert!(site.watch.numbers().is_ok(), "a slow poll is no failure");
         }
         let begun = database.0.begun.load(Ordering::SeqCst) - before;
-        assert!(begun < 40, "it is not polled all the time: {begun}");
+        assert!(begun < 40, "too many polls: {begun}");
         database.0.takes.store(100_000, Ordering::SeqCst);
         until("one is cut off", || site.watch.numbers().is_err()).await;
         database.0.takes.store(0, Ordering::SeqCst);

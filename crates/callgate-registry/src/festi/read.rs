@@ -169,7 +169,7 @@ pub(super) fn method(mut row: Row) -> MethodRow {
     MethodRow { id: id.unwrap_or_else(|| derived_id(&read.rpc_method)), ..read }
 }
 
-/// Returns an id for a method whose key is not a number. It is derived from `rpc_method`.
+/// Returns an id for a method whose key is not a number. The id is derived from `rpc_method`.
 fn derived_id(id: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

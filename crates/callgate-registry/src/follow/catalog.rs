@@ -34,8 +34,8 @@ pub(super) struct CatalogSource {
     pub(super) builds: Arc<Builds>,
 }
 
-/// Numbers the builds. A build on a blocking thread cannot be aborted, and must not replace the catalog of a later
-/// build.
+/// Assigns a number to each build. A build that runs on a blocking thread cannot be aborted, and must not replace the
+/// catalog of a later build.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
     begun: AtomicU64,
@@ -73,8 +73,8 @@ impl CatalogSource {
         let read = started.elapsed();
         let change_counter = rows.change_counter;
         let source = self.clone();
-        // Runs on a blocking thread, because a large catalog takes a second. The `JoinSet` aborts the task when this
-        // future is dropped.
+        // Runs on a blocking thread, because a large catalog takes a second. If this future is dropped before the task
+        // has started, the `JoinSet` aborts the task.
         let mut assembling = JoinSet::new();
         assembling.spawn_blocking(move || {
             source.builds.if_latest(build, || source.install(&rows, started, read))
@@ -170,8 +170,8 @@ fn problems(catalog: &Catalog) -> BTreeSet<String> {
     let findings = catalog.entries().flat_map(Entry::findings);
     let unconfigured = findings.filter_map(|finding| match finding {
         Finding::UnknownUpstream(name) => Some(format!(
-            "upstream `{name}` is not configured, so every call of its tools fails; add it to the \
-             configuration, or with `callgate upstream set`"
+            "upstream `{name}` is not configured, so every call of its tools fails; add the \
+             upstream to the configuration, or run `callgate upstream set`"
         )),
         _ => None,
     });

@@ -39,7 +39,7 @@ impl UserCredentials {
         self.current.store(Arc::new(all));
     }
 
-    /// Returns the credentials for one upstream. Later changes are visible through them.
+    /// Returns the credentials for one upstream. The returned object reflects later changes.
     pub fn for_upstream(&self, name: impl Into<String>) -> Arc<dyn Credentials> {
         Arc::new(OfUpstream { name: name.into(), all: self.clone() })
     }

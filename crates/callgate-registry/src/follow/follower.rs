@@ -32,7 +32,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum delay between polls while the registry is unavailable. Together with [`POLL_TIMEOUT`], it ensures that a
 /// recovery is noticed within two seconds.
 const MAX_BACKOFF: Duration = Duration::from_millis(750);
-/// Maximum delay between failing builds of a catalog. It is longer than that of polls, because each build reads all
+/// Maximum delay between failing builds of a catalog. It is longer than [`MAX_BACKOFF`], because each build reads all
 /// rows.
 const MAX_BUILD_BACKOFF: Duration = Duration::from_secs(10);
 /// Time limit for reading the counters.
@@ -160,7 +160,7 @@ impl Follower {
         if self.failures > 0 {
             let pause = back_off(self.failures, MAX_BACKOFF);
             let left = self.store().grace_left();
-            // Wakes up at the end of the grace period to log it, even if the next poll succeeds.
+            // Wakes up when the grace period ends, to log this even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.check_grace_period();
             return sleep(pause.saturating_sub(left)).await;

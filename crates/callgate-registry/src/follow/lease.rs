@@ -60,7 +60,7 @@ impl Lease {
         }
     }
 
-    /// Ends the lease. The other servers take over its share with their next renewal.
+    /// Ends the lease. The other servers take over the server's share of the rate limits with their next renewal.
     pub(super) async fn end(&self) {
         if self.is_shared {
             self.renew(0).await;

@@ -143,7 +143,7 @@ mod tests {
             is_new
         };
         assert_eq!([failure("refused"), failure("refused")], [true, false]);
-        assert!(!failure("wrong password"), "it was logged a moment ago");
+        assert!(!failure("wrong password"), "too soon after the last entry");
         tokio::time::advance(LOG_INTERVAL).await;
         assert!(!failure("refused"));
         assert_eq!([failure("wrong password"), failure("wrong password")], [true, false]);

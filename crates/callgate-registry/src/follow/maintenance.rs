@@ -68,7 +68,7 @@ impl Maintenance {
         if let Err(error) = done {
             tracing::warn!(
                 error = error_chain(error),
-                "failed to delete expired rows or to replace a key"
+                "failed to delete expired rows of the registry, or to replace a session key"
             );
         }
     }

@@ -1,9 +1,9 @@
 //! A registry, and the tasks that keep a server up to date with it.
 //!
-//! Counters in the database change with every write of any program. They are read every 250 ms in one query
-//! ([`super::follower`]). Access and settings are read immediately. Catalogs are built in a task ([`super::catalog`]),
-//! and maintenance runs in another one ([`super::maintenance`]). If the registry is unavailable, the last snapshots
-//! stay in use.
+//! Counters in the database change with every write of any program. The counters are read every 250 ms in one query
+//! ([`super::follower`]). After a change, access and settings are read immediately, and the catalog is built in a task
+//! ([`super::catalog`]). Maintenance runs in another task ([`super::maintenance`]). If the registry is unavailable, the
+//! last snapshots stay in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,7 +158,7 @@ impl Registry {
     }
 
     /// Loads the registry into a server and keeps the server up to date. If both code and a row define a method, the
-    /// row may change its texts, safety, masks and exposure.
+    /// row may change the texts, safety, masks and exposure of the method.
     pub async fn follow(&self, server: &Callgate) -> Result<Following> {
         self.ensure_sections(server.sections()).await?;
         let mut follower = Follower::new(self, server);

@@ -96,7 +96,7 @@ impl Replicas {
             (sessions.seen, sessions.reached) = (0, 0);
         }
         if std::mem::take(&mut sessions.is_stale) {
-            // If the registry becomes unavailable repeatedly, this does not go back further.
+            // Based on `reached`, so that repeated failures do not go back further each time.
             sessions.seen = sessions.seen.min(sessions.reached.saturating_sub(READ_AGAIN).max(0));
         }
         while sessions.seen < newest {

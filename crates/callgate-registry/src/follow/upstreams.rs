@@ -30,7 +30,7 @@ pub(crate) struct RowUpstreams {
 
 #[derive(Debug, Default)]
 struct CurrentUpstreams {
-    /// By name, with their rows.
+    /// Upstreams and their rows, by name.
     built: HashMap<Arc<str>, (UpstreamRow, Arc<dyn Upstream>)>,
     problems: BTreeSet<String>,
 }
@@ -118,7 +118,7 @@ impl MethodLister for Quarantined {
     }
 
     fn methods<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
-        let refused = CallerMethods::Refused("its upstream is quarantined".to_owned());
+        let refused = CallerMethods::Refused("the upstream is quarantined".to_owned());
         Box::pin(std::future::ready(Ok(refused)))
     }
 }
@@ -131,7 +131,7 @@ impl Upstream for Quarantined {
     fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let message = "The configuration of the service behind this tool is invalid. Nothing was run; \
                      an administrator has to correct it.";
-        let detail = format!("its upstream is quarantined: {}", self.reason);
+        let detail = format!("the upstream is quarantined: {}", self.reason);
         let failure = CallFailure::new(message, detail);
         Box::pin(std::future::ready(Err(CallError::Failed(failure))))
     }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Creates upstreams from all rows except those with `no`.
+    /// Creates upstreams from all rows except those whose configuration is `no`.
     #[derive(Debug, Default)]
     struct Factory(AtomicUsize);
 

@@ -63,12 +63,14 @@ impl SqlStore {
         let Some(base) = festi.method(&row.rpc_method).await? else { return Ok(None) };
         if needs.is_some() {
             let what = format!("the required sections of `{}` are", row.rpc_method);
-            let instead = "insert or update its row in `{table}` there";
+            let instead =
+                "in the Festi database, insert or update the row of the method in `{table}`";
             return Err(read_only(festi, what, Table::Actions, instead));
         }
         if let Some(column) = merge::emptied(&base, row) {
             let what = format!("the `{column}` of `{}` is", row.rpc_method);
-            let instead = "clear it there and in the overlay, or set another value";
+            let instead =
+                "clear the column in Festi's table and in the overlay, or set another value";
             return Err(read_only(festi, what, Table::Methods, instead));
         }
         Ok(Some(merge::difference(&base, row)))

@@ -1,7 +1,8 @@
 //! Copies a registry into another database.
 //!
-//! All rows are read in one snapshot, and each value is checked to fit into the target. The rows are written in one
-//! transaction into an empty target and read back before the commit. A failed copy therefore leaves the target empty.
+//! All rows are read in one snapshot. Before anything is written, each value is checked: the target must be able to
+//! store it. The rows are written in one transaction into an empty target, and read back before the commit. A failed
+//! copy therefore leaves the target empty.
 
 mod content;
 

@@ -1,4 +1,4 @@
-//! Administration: writes, each in one transaction.
+//! Write operations for administration, each in one transaction.
 
 use callgate::{Mask, Secret};
 
@@ -99,7 +99,8 @@ impl SqlStore {
             && self.own().methods_with_id(id).await?.is_empty()
             && festi.method(id).await?.is_some()
         {
-            let instead = format!("`callgate method set {id} --hidden` hides it here");
+            let instead =
+                format!("`callgate method set {id} --hidden` hides the method in Callgate");
             return Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead));
         }
         let mut work = self.database.begin(Purpose::Write).await?;

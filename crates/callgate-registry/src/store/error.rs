@@ -37,7 +37,7 @@ pub enum StoreError {
     },
     /// Another method has the same actions, so its required sections would change too.
     #[error(
-        "method `{other}` has the same plugin `{plugin}` and function `{method}`, and its sections would change too"
+        "method `{other}` has the same plugin `{plugin}` and function `{method}`, so the required sections of `{other}` would change too"
     )]
     SharedActions {
         /// Id of the other method.
@@ -64,7 +64,7 @@ pub enum StoreError {
 
 /// Kind of a row that is looked up by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Entity {
     Method,
     Role,

@@ -1,4 +1,4 @@
-//! Administration: reads.
+//! Read operations for administration.
 
 use super::SqlStore;
 use crate::db::database::{FromRow, Purpose, Value};

@@ -77,7 +77,7 @@ impl Transaction<'_> {
         self.insert_methods(&[(row, needs)]).await
     }
 
-    /// Inserts methods. There must not be more than fit into one statement.
+    /// Inserts methods. All methods must fit into one statement.
     pub(super) async fn insert_methods(
         &mut self,
         methods: &[(&MethodRow, RequiredSections<'_>)],

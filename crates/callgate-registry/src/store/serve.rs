@@ -268,7 +268,8 @@ impl Store for SqlStore {
 
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32> {
         let now = retry_deadlocks(|| self.write_lease(server, seconds)).await?;
-        // Counts after the transaction, because SQL Server would wait for rows that other servers are writing.
+        // The leases are counted after the transaction. Inside it, SQL Server would wait for rows that other servers
+        // are writing.
         let count = "SELECT COUNT(*) FROM callgate_servers WHERE expires_at > {at}";
         let row = self.database.rows(count, &[Value::time(now)]).await?.into_iter().next();
         let servers = row.map(|mut row| row.int()).transpose()?.unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::db::url::DatabaseUrl;
 use crate::festi::attached::Attached;
 use crate::store::Result;
 
-/// Maximum number of rows that are changed in one transaction. Other writers then do not wait for long.
+/// Maximum number of rows that are changed in one transaction. The limit keeps the waiting time of other writers short.
 pub(super) const MAX_CHANGED: usize = 500;
 
 /// A registry in a database.

@@ -1,7 +1,7 @@
 //! Behaviour that every kind of database must have.
 //!
-//! A test is a function of a registry, or of a kind of database if it needs several databases or an empty one. The
-//! lists below create a test for each kind of database.
+//! A test is a function that takes a registry. If the test needs several databases or an empty one, the function takes
+//! a kind of database instead. The lists below create a test for each kind of database.
 
 mod constraints;
 pub(crate) mod copy;
@@ -155,6 +155,6 @@ contract! {
     on_mariadb: Kind::MariaDb;
     // This is the SQL Server emulator. Its other limitations are in `Place::scale` and in `emulator.rs`.
     on_sql_server: Kind::SqlServer,
-        at_once: #[ignore = "its transactions put a copy of the database back: of two at once, one is lost"],
-        numbers: #[ignore = "it does not count on behind a number that was given"];
+        at_once: #[ignore = "the emulator loses one of two concurrent transactions"],
+        numbers: #[ignore = "the ids of the emulator do not continue after an explicit id"];
 }

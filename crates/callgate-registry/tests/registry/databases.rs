@@ -49,7 +49,7 @@ pub(crate) struct Place {
 
 /// The server or file that holds a database.
 enum Home {
-    Directory(#[expect(dead_code, reason = "it is gone with it")] TempDir),
+    Directory(#[expect(dead_code, reason = "dropping the value removes the directory")] TempDir),
     /// A server, and the name of the database in it.
     Server(&'static DatabaseServer, String),
     /// The emulator, which has only one database.
@@ -75,8 +75,8 @@ impl Kind {
         }
     }
 
-    /// Creates the target of a copy: an empty database. For the SQL Server emulator it is an empty registry, because
-    /// its triggers are replaced.
+    /// Creates the target of a copy: an empty database. For the SQL Server emulator, the target is an empty registry,
+    /// because the tests replace the triggers of the emulator's registries.
     pub(crate) async fn target(self) -> Place {
         match self {
             Self::SqlServer => self.registry().await.place,
@@ -88,7 +88,7 @@ impl Kind {
     pub(crate) fn server(self) -> &'static DatabaseServer {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         match self {
-            Self::Sqlite | Self::SqlServer => panic!("{self:?} has no server of all tests"),
+            Self::Sqlite | Self::SqlServer => panic!("{self:?} has no shared server"),
             Self::Postgres => Engine::Postgres.shared(tmp),
             Self::MariaDb => Engine::MariaDb.shared(tmp),
         }
@@ -166,7 +166,7 @@ impl Place {
                 name: 138,
                 listed: 40,
             },
-            // The emulator runs triggers once for each row.
+            // MariaDB runs triggers once for each row.
             Dialect::MySql => Scale { tokens: 100_000, ..LARGE },
             _ => LARGE,
         }
@@ -194,11 +194,11 @@ impl Place {
         }
     }
 
-    /// Returns the server, if it is the SQL Server emulator.
+    /// Returns the SQL Server emulator. Panics for other databases.
     pub(crate) fn emulator(&self) -> &SqlServerEmulator {
         match &self.home {
             Home::SqlServerEmulator(server) => server,
-            Home::Directory(_) | Home::Server(..) => panic!("it has none"),
+            Home::Directory(_) | Home::Server(..) => panic!("this database is not the emulator"),
         }
     }
 

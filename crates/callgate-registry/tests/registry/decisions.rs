@@ -156,7 +156,7 @@ impl Rows {
     }
 }
 
-/// Counts the calls that it runs.
+/// An upstream that counts the calls.
 #[derive(Debug, Clone, Default)]
 struct App(Arc<AtomicUsize>);
 
@@ -335,7 +335,7 @@ impl Endpoints<'_> {
         uses
     }
 
-    /// Returns for each endpoint of the prompt and of the resources whether it serves them.
+    /// For each endpoint of prompts and of resources, returns whether the endpoint serves the caller.
     async fn features(&self) -> [Vec<(String, bool)>; 2] {
         let [mut prompt, mut resource] = [Vec::new(), Vec::new()];
         let ask =

@@ -1,4 +1,4 @@
-//! A proxy that adds encryption to a server without it: TLS 1.2 in TDS packets, in the way of SQL Server.
+//! A proxy that adds encryption to a server that has none: TLS 1.2 in TDS packets, as in SQL Server.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -24,9 +24,9 @@ fn text(dialect: Dialect) -> String {
     };
     format!(
         "-- Callgate's registry for {what}, as `callgate migrate` creates it in an empty database.\n\
-         -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run\n\
+         -- Generated from crates/callgate-registry/src/db/schema.rs. To change this file, change the source and run\n\
          --     INSTA_UPDATE=always cargo test -p callgate-registry install_files\n\
-         -- With other names of tables: callgate migrate --dry-run --preset festi --database URL\n\n{}",
+         -- To print this script with Festi's table names: callgate migrate --dry-run --preset festi --database URL\n\n{}",
         install_script(dialect, &TableNames::default())
     )
 }

@@ -27,7 +27,7 @@ fn token(number: u32) -> NewToken {
     NewToken { id_user: 1, name, digest, expires_at: None }
 }
 
-/// Checks that other writes during an import do not wait.
+/// Checks that writes of tokens and keys do not wait for an import.
 async fn while_somebody_imports<C>(kind: Kind)
 where
     C: sqlx::Connection,
@@ -54,7 +54,7 @@ where
     store.remove_keys_before("session", 1).await.unwrap();
     let error = store.add_section("s", "S", Mask::Read).await.unwrap_err();
     let StoreError::Database(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.kind, DatabaseErrorKind::Busy, "it was there all the time");
+    assert_eq!(error.kind, DatabaseErrorKind::Busy, "the import still holds its lock");
     import.execute("ROLLBACK").await.unwrap();
 }
 
@@ -69,7 +69,8 @@ async fn an_import_into_mariadb_holds_no_token_up() {
 }
 
 /// Another program has locked the second of two rows and waits for the first. This program has locked the first row and
-/// waits for the second. The other program has changed more rows, or waits longer, so the database aborts this one.
+/// waits for the second. The other program has changed more rows, or waits longer, so the database aborts the
+/// transaction of this program.
 async fn in_each_others_way<C>(kind: Kind, begin: &str, waiting: &'static str)
 where
     C: sqlx::Connection,
@@ -165,7 +166,7 @@ async fn mariadb_ends_a_statement_that_takes_too_long() {
 /// A proxy that can drop connections silently, as routers do: data is neither delivered nor refused.
 struct Router {
     address: SocketAddr,
-    /// Number of times that it has dropped all connections.
+    /// Number of times that the proxy has dropped all connections.
     forgotten: Arc<AtomicUsize>,
     passed: Arc<AtomicUsize>,
 }
@@ -219,7 +220,7 @@ async fn forgotten_on_the_way(kind: Kind) {
     let (one, two, three) =
         tokio::join!(store.catalog_rows(), store.access_rows(), store.catalog_rows());
     assert!(one.is_ok() && two.is_ok() && three.is_ok());
-    assert!(router.passed.load(Ordering::SeqCst) > before, "it came along here");
+    assert!(router.passed.load(Ordering::SeqCst) > before, "the proxy is in use");
     router.forgotten.fetch_add(1, Ordering::SeqCst);
     for _ in 0..4 {
         store.change_counters().await.unwrap();

@@ -1,4 +1,4 @@
-//! The registry on real databases: the contract of all databases, and behaviour that is specific to SQLite.
+//! The registry on real databases: the contract of all databases, and behaviour that is specific to single databases.
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test may stop")]
 
 mod contract;

@@ -297,7 +297,7 @@ async fn a_cancellation_finds_its_call_and_no_other(kind: Kind) {
     assert!(cancelled.next().await.is_none(), "nothing is sent");
     assert_eq!(fleet.cancelled.load(Ordering::SeqCst), 1);
     fleet.send(0, "POST", Some(&other), answer(&question, "Ada")).await;
-    assert!(greets.next().await.unwrap()["result"].is_object(), "the other one goes on");
+    assert!(greets.next().await.unwrap()["result"].is_object(), "the other call continues");
 }
 
 async fn a_session_that_is_ended_at_one_gateway_is_over_at_all(kind: Kind) {
@@ -310,7 +310,7 @@ async fn a_session_that_is_ended_at_one_gateway_is_over_at_all(kind: Kind) {
     assert!(listens.next().await.is_none());
     assert_eq!(fleet.status(1, &session).await, 404);
     fleet.start().await;
-    assert_eq!(fleet.status(2, &session).await, 404, "also at one that starts later");
+    assert_eq!(fleet.status(2, &session).await, 404, "also at a later server");
 }
 
 async fn what_a_client_sets_at_one_gateway_counts_at_the_others(kind: Kind) {
@@ -354,7 +354,7 @@ async fn a_revoked_token_is_refused_by_all_gateways(kind: Kind) {
         until("it is refused", async || fleet.status(at, &session).await == 401).await;
     }
     for mut listener in listeners {
-        assert!(listener.next().await.is_none(), "who listens is let go");
+        assert!(listener.next().await.is_none(), "the stream ends");
     }
 }
 
@@ -368,10 +368,10 @@ async fn a_gateway_begins_with_the_messages_of_now_and_none_stays(kind: Kind) {
     let mut call = fleet.call(1, &session, "greet").await;
     let question = call.next().await.unwrap();
     fleet.send(0, "POST", Some(&session), answer(&question, "Ada")).await;
-    assert!(call.next().await.unwrap()["result"].is_object(), "not cancelled by what was before");
+    assert!(call.next().await.unwrap()["result"].is_object(), "not cancelled by an old message");
     let store = &fleet.registry.store;
     store.delete_messages(60).await.unwrap();
-    assert_eq!(store.messages_after(0).await.unwrap().len(), 2, "they are young");
+    assert_eq!(store.messages_after(0).await.unwrap().len(), 2, "they are recent");
     store.delete_messages(-60).await.unwrap();
     assert!(store.messages_after(0).await.unwrap().is_empty());
 }

@@ -53,7 +53,7 @@ async fn postgres_tells_of_each_kind_of_change_also_after_its_connection_was_los
     let listener = place.sql(listeners).await;
     assert_eq!(listener.lines().count(), 1);
     place.sql(&format!("SELECT pg_terminate_backend({listener})")).await;
-    // After a reconnect, notifications may have been missed, so it counts as a change.
+    // Notifications may have been missed before the reconnect, so the reconnect counts as a change.
     told(store).await;
     let listens_again = async {
         loop {
@@ -110,7 +110,7 @@ async fn cut_in_the_middle(kind: Kind) {
             let (store, was_cut) = (Arc::clone(&store), Arc::clone(&was_cut));
             tokio::spawn(async move {
                 let mut written = Vec::new();
-                // Repeats until a connection has noticed it.
+                // Repeats until a writer has noticed that its connection was closed.
                 for number in (0..).take_while(|n| *n < 20 || !was_cut.load(Ordering::SeqCst)) {
                     let id = format!("m{writer}.{number}");
                     let row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };

@@ -22,7 +22,7 @@ fn impatient() -> DatabaseOptions {
     }
 }
 
-/// Returns the error of creating a registry there.
+/// Returns the error of creating a registry at this URL.
 async fn refusal(url: &str, options: &DatabaseOptions) -> (DatabaseErrorKind, String) {
     let error = SqlStore::migrate(&url.parse().unwrap(), options, None).await.unwrap_err();
     let shown = error.to_string();

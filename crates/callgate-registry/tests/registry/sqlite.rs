@@ -49,7 +49,7 @@ async fn a_missing_and_a_foreign_file_are_told_apart() {
     };
     let missing = directory.path().join("none.db");
     assert!(matches!(open(&missing).await, OpenError::Missing(_)));
-    assert!(!missing.exists(), "nothing is made by looking");
+    assert!(!missing.exists(), "opening creates no file");
     let text = directory.path().join("text.db");
     let words = "this is not a database, but it is long enough to be looked at".repeat(9);
     std::fs::write(&text, words).unwrap();

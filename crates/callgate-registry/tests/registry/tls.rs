@@ -27,13 +27,13 @@ impl Papers {
         Self { directory, made }
     }
 
-    /// Starts a server with its certificate.
+    /// Starts a server with the certificate `own.pem`.
     fn server(&self, engine: Engine) -> DatabaseServer {
         let (certificate, key) = (self.made.cert.pem(), self.made.signing_key.serialize_pem());
         engine.start_with_tls(Path::new(TMP), TlsIdentity { certificate: &certificate, key: &key })
     }
 
-    /// Returns a URL with these parameters, in which `OWN` and `OTHER` are replaced by the files.
+    /// Returns a URL with these parameters, in which `OWN` and `OTHER` are replaced by the paths of the files.
     fn url(&self, url: &str, parameters: &str) -> DatabaseUrl {
         let file = |name| self.directory.path().join(name).display().to_string();
         let parameters = parameters.replace("OWN", &file("own.pem"));

@@ -59,7 +59,7 @@ impl TlsIdentity<'_> {
     }
 }
 
-/// Returns the paths of the certificate and the key in a server's directory. They may be missing.
+/// Returns the paths of the certificate and the key in a server's directory. The files may be missing.
 pub(super) fn identity_files(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("certificate.pem"), directory.join("key.pem"))
 }

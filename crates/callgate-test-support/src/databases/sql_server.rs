@@ -14,7 +14,7 @@ use crate::process_guard::ProcessGuard;
 const VERSION: &str = "0.1.13";
 /// Maximum number of sessions.
 const SESSIONS: &str = "200";
-/// Stack size of its threads in bytes. Unoptimised code needs more than the default.
+/// Stack size of the server's threads, in bytes. Unoptimised code needs more than the default.
 const STACK: &str = "67108864";
 
 /// A server for one test. It has a single in-memory database.
@@ -59,7 +59,7 @@ impl SqlServerEmulator {
         self.address
     }
 
-    /// Returns the URL of its database with user and password.
+    /// Returns the URL of the database with user and password.
     pub fn url(&self) -> String {
         format!("mssql://sa:s3cret%3A%2F%40%25+@{}/master?encrypt=off", self.address)
     }
@@ -70,7 +70,7 @@ impl SqlServerEmulator {
         let root = tools.join(format!("iridium-{VERSION}"));
         let program = root.join("bin/iridium-server");
         fs::create_dir_all(&tools).expect("directory is writable");
-        // Several test processes may build it at the same time.
+        // Several test processes may build the program at the same time.
         let lock = File::create(tools.join("lock")).expect("directory is writable");
         lock.lock().expect("file can be locked");
         if !program.exists() {

@@ -44,7 +44,7 @@ fn binary(root: &Path, program: &str) -> Option<PathBuf> {
     versions.chain(common).find_map(|directory| entries(&directory).filter(is_program).min())
 }
 
-/// Returns the paths in a directory, none if it does not exist.
+/// Returns the paths in a directory. If the directory does not exist, returns no paths.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
@@ -70,7 +70,7 @@ fn unpack(tmp: &Path, package: &str) -> PathBuf {
         return root;
     }
     std::fs::create_dir_all(&home).expect("directory is writable");
-    // Several test processes may unpack it at the same time, and apt locks its lists.
+    // Several test processes may unpack the package at the same time, and apt locks its lists.
     let lock = File::create(home.join("lock")).expect("directory is writable");
     lock.lock().expect("file can be locked");
     if root.is_dir() {

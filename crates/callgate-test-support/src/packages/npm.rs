@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Installs the packages of `source/package-lock.json` unless they are up to date. Returns the directory below
-/// `tmp` with `node_modules` and copies of `files`, whose paths are relative to `source`.
+/// `tmp` that contains `node_modules` and copies of `files`. The paths of `files` are relative to `source`.
 pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     let name = source.file_name().expect("path has a file name");
     let target = tmp.join(name);
     fs::create_dir_all(&target).expect("directory is writable");
-    // Several test processes may install them at the same time.
+    // Several test processes may install the packages at the same time.
     let lock = File::create(target.join("lock")).expect("directory is writable");
     lock.lock().expect("file can be locked");
     for file in ["package.json", "package-lock.json"].iter().chain(files) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Installs packages, such as `mcp==1.30.0`, into a virtual environment below `tmp` unless they are up to date. Returns
-/// its Python.
+/// the path of Python in this environment.
 pub fn python(tmp: &Path, name: &str, packages: &[&str]) -> PathBuf {
     let target = tmp.join("python").join(name);
     fs::create_dir_all(&target).expect("directory is writable");

@@ -1,8 +1,8 @@
-//! The size of all replies to a batch: [`BatchReplies`].
+//! Limits the total size of the replies to a batch: [`BatchReplies`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum size of all replies to a batch, in bytes.
+/// Maximum total size of the replies to a batch, in bytes.
 pub(crate) const MAX_BATCH_REPLY_BYTES: usize = 16 << 20;
 
 /// Counts the bytes of the replies to a batch.

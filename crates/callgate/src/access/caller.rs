@@ -70,7 +70,8 @@ impl Caller {
         Self::with_shared_grants(user, Arc::new(grants))
     }
 
-    /// Like [`Self::user`], but does not copy shared grants that contain [`Section::authenticated`].
+    /// Like [`Self::user`], but with shared grants. Copies them only if they do not contain
+    /// [`Section::authenticated`].
     pub(super) fn with_shared_grants(user: User, mut grants: Arc<Grants>) -> Self {
         if grants.get(&Section::authenticated()).is_none() {
             Arc::make_mut(&mut grants).add_authenticated();

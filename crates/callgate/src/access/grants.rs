@@ -140,9 +140,9 @@ pub struct Grant {
 /// Origin of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantSource {
-    /// A row of the user. Overrides the other sources.
+    /// The user has the grant. It overrides grants of the other sources.
     User,
-    /// A row of the user's role.
+    /// The user's role has the grant.
     Role,
     /// The built-in grant on [`Section::authenticated`].
     Authenticated,
@@ -177,17 +177,17 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Adds a row of the user's role. If several rows name the same section, the lowest mask applies.
+    /// Adds a grant of the user's role. If the role has several grants on the same section, the lowest mask applies.
     pub fn add_role(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::Role });
     }
 
-    /// Adds a row of the user. The row overrides the role's rows, even if its mask is lower.
+    /// Adds a grant of the user. This grant overrides the grants of the role, even if the mask of the user is lower.
     pub fn add_user(&mut self, section: Section, mask: Mask) {
         self.add(section, Grant { mask, source: GrantSource::User });
     }
 
-    /// Adds the built-in grant on [`Section::authenticated`], unless a row grants a mask on that section.
+    /// Adds the built-in grant on [`Section::authenticated`], unless there already is a grant on that section.
     pub fn add_authenticated(&mut self) {
         let grant = Grant { mask: Mask::Read, source: GrantSource::Authenticated };
         self.by_section.entry(Section::authenticated()).or_insert(grant);

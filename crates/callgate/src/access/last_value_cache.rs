@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 
-/// Caches the last value that was computed from the data beside it, as a weak reference.
+/// Keeps a weak reference to the last value that was computed from the data beside this cache.
 ///
-/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because it is
-/// defined in a higher layer.
+/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because a
+/// higher layer defines the type.
 #[derive(Debug, Default)]
 pub(crate) struct LastValueCache(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 
@@ -27,7 +27,7 @@ impl LastValueCache {
 
     /// Removes the value.
     pub(crate) fn clear(&mut self) {
-        // Replacing a value takes much longer than reading it.
+        // Replaces a value only if there is one, because a replacement takes much longer than this check.
         if self.0.load().is_some() {
             *self = Self::default();
         }

@@ -1,21 +1,21 @@
-//! Compact, shared sets of method ids, one per caller of a service.
+//! Compact sets of the method ids that a service lists for a caller. Equal sets are shared.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Maximum number of ids in [`Numbers`]. If there would be more, a new, empty one is used.
+/// Maximum number of ids in [`Numbers`]. If there would be more, a new [`Numbers`] is used.
 const MAX_NUMBERED: usize = 65_536;
 
-/// Minimum number of sets before unused ones are dropped.
+/// Unused sets are dropped only if there are at least this many sets.
 const MIN_SHARED: usize = 64;
 
 /// A set of method ids, with one bit for each id that the service has ever listed.
 #[derive(Clone)]
 pub(crate) struct MethodSet {
     numbers: Arc<Numbers>,
-    /// The bits, without trailing zeros, so that equal sets compare equal.
+    /// The bits, without zero words at the end, so that equal sets compare equal.
     bits: Box<[u64]>,
 }
 

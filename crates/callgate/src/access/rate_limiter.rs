@@ -17,13 +17,13 @@ use crate::wire::jsonrpc::RpcError;
 /// Maximum number of keys in a map. All further keys share one bucket.
 const MAX_KEYS: usize = 65_536;
 
-/// Maps with at most this number of keys are not searched for full buckets.
+/// Maps with fewer keys than this number are not searched for full buckets.
 const FEW_KEYS: usize = 1_024;
 
 /// Minimum interval between searches for full buckets, in nanoseconds.
 const SWEEP_INTERVAL: u64 = 1_000_000_000;
 
-/// Minimum interval between log lines about the same caller, in nanoseconds.
+/// Minimum interval between log lines about the same bucket, in nanoseconds.
 const LOG_INTERVAL: u64 = 60_000_000_000;
 
 /// The limit that refused a request.
@@ -230,7 +230,7 @@ struct Bucket {
 struct Refusal {
     /// Nanoseconds until the bucket allows a request.
     wait: u64,
-    /// Whether no other refusal was logged recently.
+    /// Whether this refusal is to be logged: no other refusal by the bucket was logged within [`LOG_INTERVAL`].
     is_first: bool,
 }
 
@@ -241,7 +241,7 @@ impl Buckets {
             None => self.insert(key, now),
         };
         let capacity = interval.saturating_mul(burst);
-        // The limit may have been lower when the bucket was last used.
+        // If the rate was lower when the bucket was last used, more than the current capacity can be missing.
         let missing = bucket.full_at.saturating_sub(now).min(capacity);
         bucket.full_at = now.saturating_add(missing);
         let missing = missing.saturating_add(interval);

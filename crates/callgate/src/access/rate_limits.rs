@@ -75,7 +75,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A limit that cannot be read.
+/// The text is not a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a limit; expected {expected}")]
 pub struct LimitError {
@@ -110,8 +110,8 @@ impl FromStr for Rate {
     }
 }
 
-/// Parses a number from 1 to a million. With these bounds, a burst lasts at most 10^6 hours, which fits in a `u64` of
-/// nanoseconds.
+/// Parses a number from 1 to a million. With these bounds, an empty bucket is full after at most 10^6 hours, which fits
+/// in a `u64` of nanoseconds.
 pub(super) fn positive(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| (1..=1_000_000).contains(number))
 }
@@ -178,7 +178,7 @@ impl Default for ActiveLimits {
 }
 
 impl RateLimits {
-    /// Returns these limits. Limits that are not set are taken from `other`, then from the defaults.
+    /// Returns these limits. A limit that is not set is taken from `other`, or else from the defaults.
     pub(crate) fn or(&self, other: &Self) -> ActiveLimits {
         let total = self.total.or(other.total).and_then(RateLimit::rate);
         // With this default, a single caller cannot use up a low total.

@@ -83,7 +83,7 @@ impl Requirement {
         self.sections.iter().all(|(section, need)| need.is_met_by(grants.mask(section)))
     }
 
-    /// Like [`Self::allows`], with the reasons.
+    /// Like [`Self::allows`], but also returns the reasons.
     pub fn decide(&self, grants: &Grants) -> Decision {
         let checks = self.sections.iter().map(|(section, need)| SectionCheck {
             section: section.clone(),

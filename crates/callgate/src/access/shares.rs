@@ -16,17 +16,17 @@ const MAX_WAITING_PER_UNIT: usize = 16;
 /// Number of waiting requests that a principal is always allowed: two batches.
 const MIN_WAITING: usize = 200;
 
-/// Minimum limit that is divided. Below it, one principal can use all units, and other principals wait for their turn.
+/// A limit below this number is not divided: one principal can use all units, and other principals wait for their turn.
 const MIN_DIVIDED: usize = 4;
 
-/// Identifies the user of a resource. Every limit is counted per principal.
+/// Identifies the user or the client for which limits are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A user of the registry, whichever token they use.
     User(i64),
-    /// A client without a credential, by its address. Of an IPv6 address, only the network (/64) is used.
+    /// A client without a credential, by address. Of an IPv6 address, only the network (/64) is used.
     Address(IpAddr),
-    /// The server itself, or a client that has neither a credential nor an address, such as one on standard input.
+    /// The server itself, or a client that has neither a credential nor an address, such as a client on standard input.
     Unknown,
 }
 
@@ -73,8 +73,9 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// A principal may use at most three times as many units as are still free afterwards. A single principal can therefore
-/// use three quarters of the limit, and two can use three sevenths each. A part always remains for another principal.
+/// After a principal has taken units, it may have at most three times as many units as are still free. A single
+/// principal can therefore use three quarters of the limit, and two principals can use three sevenths each. A part
+/// always remains for another principal.
 /// Network switches divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the
 /// units is reserved for users: all anonymous clients together cannot use it.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ struct State {
     waiting_users: usize,
     /// Total number of requests that have had to wait.
     waited: u64,
-    /// Number of waiting principals that releases have looked at.
+    /// Number of waiting principals that were examined when units were released.
     #[cfg(test)]
     looked_at: usize,
 }
@@ -256,7 +257,7 @@ impl Shares {
                 granted.push((sender, self.share(principal, 1)));
             }
         }
-        // Sends outside the lock: a share whose receiver was dropped is released here, which takes the lock.
+        // Sends after the lock is released: if a receiver was dropped, its share is dropped here, which takes the lock.
         for (sender, share) in granted {
             drop(sender.send(share));
         }
@@ -305,8 +306,8 @@ impl State {
         }
     }
 
-    /// Takes a unit for the next waiting request that may have one. Each release of a unit calls this, so the time must
-    /// not grow with the number of waiting principals if no unit is free.
+    /// Takes a unit for the next waiting request that may have one. This function runs each time a unit is released. So
+    /// if no unit is free, the time must not grow with the number of waiting principals.
     fn next(&mut self, division: Division) -> Option<(oneshot::Sender<Share>, Principal)> {
         let kept = if self.waiting_users == 0 { division.kept_for_users } else { 0 };
         if self.used.saturating_add(kept) >= division.limit {
@@ -364,13 +365,13 @@ impl Share {
         self.shares.limit()
     }
 
-    /// Returns a share of the same principal without units.
+    /// Returns a share without units for the same principal.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
         self.shares.empty(self.principal)
     }
 
-    /// Returns `true` if both belong to the same principal.
+    /// Returns `true` if both shares belong to the same principal.
     pub(crate) fn is_of_same_principal(&self, other: &Self) -> bool {
         self.principal == other.principal
     }
@@ -424,7 +425,7 @@ mod tests {
         assert_eq!([alice.len(), bob.len(), carol.len()], [75, 18, 5]);
         drop(alice);
         let bob_again = take_all(&shares, BOB);
-        assert_eq!(bob_again.len(), 53, "three times of what is free then");
+        assert_eq!(bob_again.len(), 53, "three times what is free afterwards");
         drop((bob, bob_again, carol));
         assert_eq!(shares.used(), 0);
         assert!(shares.lock().principals.is_empty());

@@ -65,7 +65,7 @@ impl ToolLimits {
         self.0.is_empty()
     }
 
-    /// Returns the lowest limits of time and size of a call of this method.
+    /// Returns the limits of time and size for calls of this method. If several limits match, the lowest applies.
     pub(crate) fn bounds(&self, method: &str) -> CallBounds {
         let mut bounds = CallBounds::default();
         for limit in self.of(method) {

@@ -23,7 +23,7 @@ use in_flight::CancelBy;
 use message::{ClientMessage, INITIALIZED, LISTEN, MessageId, ids_of_rejected};
 use truncated_id::truncated_id;
 
-/// Maximum number of one-way messages that wait to be sent.
+/// Maximum number of one-way messages (notifications and responses of the client) that wait to be sent.
 const MAX_QUEUED_ONE_WAY: usize = 1024;
 
 pub(super) struct Dispatcher {
@@ -32,11 +32,11 @@ pub(super) struct Dispatcher {
     background: JoinSet<()>,
     outbox: mpsc::Sender<QueuedMessage>,
     last_number: u64,
-    /// Number of the last one-way message that has been sent.
+    /// Number of the last one-way message that has been sent, or could not be sent.
     sent: watch::Receiver<u64>,
     /// Number of the one-way message that must have been sent before further requests are sent.
     barrier: u64,
-    /// The last `initialize`.
+    /// Handshake of the last `initialize`.
     handshake: Handshake,
 }
 
@@ -187,8 +187,8 @@ impl Dispatcher {
         self.bridge.in_flight.set_task(&ids, &task);
     }
 
-    /// Returns the `initialize` that must have its response before this message is sent. Responses of the client do not
-    /// wait, because the server may ping the client before it responds to `initialize`.
+    /// Returns the handshake that must end before this message is sent. Responses of the client do not wait, because
+    /// the server may ping the client before it responds to `initialize`.
     fn handshake_before(&self, message: &ClientMessage) -> Handshake {
         let needs_session = !message.is_modern() && !message.method.is_empty();
         if needs_session { self.handshake.clone() } else { Handshake::default() }

@@ -153,7 +153,9 @@ impl Bridge {
 
     pub(crate) async fn relay(&self, json: &str, sent: Option<&SentRequest<'_>>) {
         let Some(message) = parse_server_message(json) else {
-            tracing::warn!("ignored data from the server that is not a JSON-RPC message");
+            tracing::warn!(
+                "the server sent data that is not a JSON-RPC message; the data is ignored"
+            );
             return;
         };
         if message.method.is_some() {

@@ -111,7 +111,7 @@ impl ErrorResponse {
         requested: Option<&str>,
     ) -> BridgeFailure {
         let offers = match self.supported().as_slice() {
-            [] => "it does not list its revisions, perhaps it supports only 2026-07-28".to_owned(),
+            [] => "it does not list its revisions and may support only 2026-07-28".to_owned(),
             versions => format!("it supports {}", versions.join(", ")),
         };
         let failure = BridgeFailure::new(format!(

@@ -84,7 +84,7 @@ fn version_of(result: &RawValue) -> Option<Box<str>> {
 }
 
 impl Bridge {
-    /// Opens a new session. Requests that lost the same session share the new one.
+    /// Opens a new session. Requests that lost the same session share the new session.
     pub(crate) async fn reopen_session(&self, lost: &OpenSession) -> Result<(), BridgeFailure> {
         let _guard = self.session.renewing.lock().await;
         if self.session.live().is_none_or(|live| live.generation != lost.generation) {

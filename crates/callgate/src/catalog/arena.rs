@@ -69,7 +69,7 @@ impl ArenaBuilder {
         self.starts.push(self.bytes.len());
     }
 
-    /// Returns the arena. If `previous` has the same content, shares its memory.
+    /// Returns the arena. If `previous` has the same content, both arenas share memory.
     pub(super) fn finish(mut self, previous: Option<&Arena>) -> Arena {
         if let Some(previous) = previous.filter(|previous| previous.bytes == self.bytes) {
             return previous.clone();

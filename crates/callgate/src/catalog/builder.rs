@@ -21,8 +21,8 @@ use crate::model::types::Types;
 /// Number of the next catalog.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// Length of a tool name above which a warning is reported. Some clients drop all tools if the server name and a tool
-/// name together exceed 60 characters.
+/// Length of a tool name above which a warning is reported. Some clients drop a tool if the server name and the tool
+/// name together have more than about 60 characters.
 const LONG_NAME: usize = 60;
 
 /// Builds a catalog from methods.
@@ -55,8 +55,8 @@ impl CatalogBuilder {
         self.reserved.push(name.to_owned());
     }
 
-    /// Copies the method `id` from the previous catalog if its fingerprint is equal. Returns `true` if the method was
-    /// copied. `tool_name` may differ from the name in the previous catalog.
+    /// Copies the method `id` from the previous catalog if it has the same fingerprint there. Returns `true` if the
+    /// method was copied. `tool_name` may differ from the name in the previous catalog.
     pub fn reuse(&mut self, id: &str, fingerprint: u64, tool_name: Option<&str>) -> bool {
         let Some(previous) = &self.previous else { return false };
         let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)

@@ -20,9 +20,9 @@ pub struct Listing {
     /// Unique number in this process.
     pub(crate) number: u64,
     pub(crate) ordinals: Box<[u32]>,
-    /// Hash of its tools, computed on demand.
+    /// Hash of the tools, computed on demand.
     pub(crate) hash: OnceLock<u64>,
-    /// Summary of its tools, computed on demand.
+    /// Summary of the tools, computed on demand.
     pub(crate) summary: OnceLock<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct Listing {
 pub struct Page {
     /// The tools as JSON, separated by commas. The slices are sent in this order.
     pub tools: Vec<Bytes>,
-    /// Index in the catalog of the last tool of this page.
+    /// Catalog index of the last tool on this page.
     pub(crate) last: Option<u32>,
     /// Offset of the next page.
     pub next: Option<usize>,

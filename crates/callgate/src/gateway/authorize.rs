@@ -14,7 +14,7 @@ use crate::gateway::snapshot::FoundTool;
 use crate::model::method::Safety;
 use crate::upstream::{CallError, CallFailure, NotFound};
 
-/// Maximum length of a requested id that is written to the log and to the error.
+/// Maximum number of characters of a requested id in the log and in the error.
 const MAX_SHOWN_ID: usize = 255;
 
 impl Gateway {
@@ -95,8 +95,8 @@ fn requirement(entry: Option<&Arc<Entry>>) -> &Requirement {
     entry.map_or(&CLOSED, |entry| &entry.requirement)
 }
 
-/// Logs why a caller may not use a tool. Takes the same steps for an unknown tool as for a denied one. Otherwise their
-/// replies could differ in time, because this thread and the reply compete for the processor.
+/// Logs why a caller may not use a tool. Takes the same steps for an unknown tool as for a denied one. Otherwise the
+/// time of the reply could show whether the tool exists, because this thread and the reply compete for the processor.
 fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
     let catalog = &snapshot.catalog;
     let tool = if is_id { ToolRef::Id(method) } else { ToolRef::Name(method) };
@@ -113,7 +113,7 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
             )
         }
         (None, None, _) => {
-            // Takes as long as for a denied tool, so that the time of the reply does not show whether the tool exists.
+            // Formats the reason also for an unknown tool, so that both cases take the same time.
             black_box(format!("({by_grants})"));
             "denied: there is no method with this id or tool name".to_owned()
         }

@@ -7,8 +7,8 @@ use std::thread::available_parallelism;
 use crate::access::{Caller, Shares};
 use crate::upstream::{CallError, MAX_INLINE};
 
-/// Like [`MAX_INLINE`], for requests in a batch. It is smaller, because up to 100 requests are checked one after the
-/// other.
+/// Like [`MAX_INLINE`], for requests in a batch. This limit is lower, because up to 100 requests are checked one after
+/// the other.
 const MAX_INLINE_IN_BATCH: usize = 512;
 
 /// Maximum size of a schema that is compiled and used without [`BlockingChecks::run`], in bytes.
@@ -43,7 +43,7 @@ impl BlockingChecks {
     ) -> Result<T, CallError> {
         let Ok(share) = self.0.take(caller.principal()).await else {
             let message = "Too many of your calls with large arguments are waiting. Nothing was run; \
-                           send fewer at once.";
+                           send fewer calls at the same time.";
             return Err(CallError::Busy(message.into()));
         };
         let checked = tokio::task::spawn_blocking(move || {

@@ -18,7 +18,7 @@ use crate::upstream::timer::until;
 use crate::upstream::{BoxFuture, Call, CallError, CallFailure, CallOutput, Upstream};
 use crate::wire::jsonrpc::RpcError;
 
-/// Time that a call can wait for answers of its client without using up its time limit. Longer waiting counts.
+/// Maximum time for which a call can wait for answers of its client without using up the time limit of the call.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Interval between checks whether the method is still waiting for the client.

@@ -30,7 +30,7 @@ impl CallIds {
     }
 }
 
-/// Returns the lowest digit of a number.
+/// Returns the lowest hexadecimal digit of a number.
 fn hexadecimal(number: u64) -> char {
     match (number & 0xf) as u8 {
         digit @ 0..10 => char::from(b'0' + digit),

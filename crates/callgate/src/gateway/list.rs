@@ -14,7 +14,7 @@ use crate::model::method::MethodId;
 use crate::model::tool::{ToolFormat, json};
 use crate::upstream::NotFound;
 
-/// Maximum total size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` has no such limit.
+/// Maximum total size of the tools in [`Gateway::resource_text`], in bytes. `tools/list` returns further pages instead.
 const MAX_RESOURCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Documents by the number of the listing that they describe. Callers with equal listings share a document.

@@ -161,7 +161,7 @@ fn write_method(
     let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
-    // If a schema is nested too deeply to be parsed, calls of the method fail, so its description does not matter.
+    // If a schema is nested too deeply to be parsed, calls of the method fail. The document then allows any value.
     let source = |part: &str, schema: &RawValue| {
         let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
         SourceSchema::new(format!("{}.{part}", tool.name), schema)

@@ -138,8 +138,8 @@ fn denial(error: &CallError) -> Option<Denial> {
 }
 
 impl Gateway {
-    /// Looks up which methods services list for the caller, for one request. Waits up to two seconds for lists that are
-    /// unknown.
+    /// Looks up the methods that services list for the caller, for one request. Waits up to two seconds for lists that
+    /// are unknown.
     ///
     /// For callers that are not prepared, [`list`](Self::list), [`describe`](Self::describe) and
     /// [`open_rpc`](Self::open_rpc) hide all methods of services that restrict which methods callers see.

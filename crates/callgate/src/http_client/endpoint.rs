@@ -20,7 +20,7 @@ pub enum EndpointError {
     /// The URL contains a user name or a password.
     #[error("the URL must not contain a user name or a password")]
     UserInfo,
-    /// The port is not valid. Without this check, the token would be sent to another port.
+    /// The port is not valid. Without this check, requests would be sent to the default port.
     #[error("the port must be a number from 1 to 65535")]
     Port,
     /// The URL contains a fragment, which is not sent to a server.

@@ -2,7 +2,7 @@
 //!
 //! The task of a call writes its request and reads the response itself. hyper's client has a task for each connection.
 //! Channels and header maps connect that task with the call. With hyper, forwarding takes more than twice as many
-//! instructions.
+//! instructions as with this client.
 
 mod head;
 mod idle;
@@ -190,8 +190,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Reads more of the response, and writes the rest of the request meanwhile. Returns the number of bytes read, 0 at
-    /// the end. A response may arrive even if the request cannot be written.
+    /// Reads more of the response, and writes the rest of the request meanwhile. Returns the number of bytes read, or 0
+    /// at the end. A response may arrive even if the request cannot be written.
     async fn fill(&mut self, wanted: usize) -> io::Result<usize> {
         self.connection.buffer.reserve(wanted.clamp(MIN_READ, MAX_READ));
         poll_fn(|context| {

@@ -22,7 +22,7 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, C
     found.ok().filter(|found| !found.is_empty()).ok_or(CertificateError)
 }
 
-/// Returns a configuration that trusts the system's certificate authorities and the `further` ones. Loads certificates
+/// Returns a configuration that trusts the system's certificate authorities and those in `further`. Loads certificates
 /// only if the endpoint is `https`.
 pub(crate) fn client_config(
     endpoint: Option<&Endpoint>,

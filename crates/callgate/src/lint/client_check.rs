@@ -27,8 +27,8 @@ pub enum Check {
     NameStart,
     /// Maximum length of the server name and the tool name together.
     #[error(
-        "a server name and a tool name with over {most} characters together{own}",
-        own = if *around == 0 { String::new() } else { format!(", including {around} that the client adds") }
+        "a server name and a tool name that together have over {most} characters{own}",
+        own = if *around == 0 { String::new() } else { format!(", including {around} characters that the client adds") }
     )]
     NameLength {
         /// Number of characters that the client adds to the two names.
@@ -102,7 +102,7 @@ impl Check {
         }
     }
 
-    /// Checks a tool. Returns the message if it fails.
+    /// Checks a tool. Returns the message if the check fails.
     pub(super) fn check_tool(self, tool: &LintedTool<'_>) -> Option<String> {
         match self {
             Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.check_name(tool),
@@ -183,7 +183,7 @@ impl Check {
         }
     }
 
-    /// Checks the whole list. Returns the message if it fails.
+    /// Checks the whole list. Returns the message if the check fails.
     pub(super) fn check_list(self, totals: &Totals) -> Option<String> {
         match self {
             Self::ToolCount(most) if totals.tools > most => Some(format!(
@@ -252,7 +252,7 @@ pub(super) fn named(names: &[&str]) -> String {
 fn single_types(schema: &Value) -> Option<String> {
     let mut untyped = Vec::new();
     for_each_schema(schema, &mut |map| {
-        // A condition such as `if` has properties without a type. Clients do not convert those.
+        // A condition such as `if` has properties without a type. Clients do not convert such properties.
         if map.contains_key("type") {
             untyped.extend(untyped_properties(map));
         }

@@ -1,7 +1,7 @@
 //! Known limitations of MCP clients.
 //!
-//! Each rule refers to a public report. If newer versions of a client no longer have a limitation, its level is
-//! warning.
+//! Each rule refers to a public report. If newer versions of a client no longer have a limitation, the level of the
+//! rule is warning.
 
 use super::Level;
 use super::client_check::Check;
@@ -108,7 +108,7 @@ const CURSOR: ClientProfile = ClientProfile {
             Check::NameLength { around: 0, most: 59 },
             "ComposioHQ/composio#2788, PostHog/posthog#51483",
         ),
-        // The limit applies to all servers together. Later versions of the client allow 80.
+        // The limit applies to all servers together. Later versions of the client allow 80 tools.
         warning(Check::ToolCount(40), "bun913/mcp-testrail#6, Snowflake-Labs/mcp#77"),
     ],
 };

@@ -23,7 +23,7 @@ use state::{SessionChange, SessionEdit, SessionState, SessionStore};
 
 /// Maximum total size of session states in memory, in bytes. If it is exceeded, entries are evicted.
 const MAX_STATES: usize = 32 * 1024 * 1024;
-/// Size that is assumed for a state or a subscription, without the text of the URI.
+/// Assumed size of a state or a subscription in bytes, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
 /// Maximum number of concurrent changes. A higher number would not be faster, because all changes wait for the same row
 /// of the database.
@@ -133,8 +133,8 @@ impl Sessions {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Counts a change of a session by a caller. The number is limited, because each state is stored until its session
-    /// expires.
+    /// Counts a change that a caller makes to a session. The rate of changes is limited, because each state is stored
+    /// until its session expires.
     pub(crate) fn admit_change(&self, principal: Principal) -> Result<(), RateLimited> {
         if principal == Principal::Unknown {
             return Ok(());
@@ -152,8 +152,8 @@ impl Sessions {
         let _share = take_share(&self.changes, principal).await?;
         let Session { nonce, ends_at, .. } = *session;
         let state = match &self.store {
-            // The change is applied to the stored state, because another server may have changed it without this server
-            // knowing yet.
+            // The change is applied to the stored state, because this server may not know yet that another server has
+            // changed the state.
             Some(store) => store.update(nonce, edit, ends_at).await?,
             None => {
                 let mut state = self.state(session);
@@ -174,7 +174,7 @@ pub(super) async fn take_share(
     match tokio::time::timeout(MAX_WAIT, writes.take(principal)).await {
         Ok(Ok(share)) => Ok(share),
         Ok(Err(_)) => Err("the caller has too many writes waiting".into()),
-        Err(_) => Err(format!("other writes took longer than {MAX_WAIT:?}").into()),
+        Err(_) => Err(format!("waited longer than {MAX_WAIT:?} for other writes").into()),
     }
 }
 
@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(session.capabilities, Capabilities::from_bits(5));
         assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
         let both = Sessions::new([SessionKey::new(&[2; 32]), SessionKey::new(&[1; 32])]);
-        assert!(both.find(&id, &caller(7), SystemTime::now()).is_some(), "an older key");
+        assert!(
+            both.find(&id, &caller(7), SystemTime::now()).is_some(),
+            "the id is signed with an older key"
+        );
     }
 
     #[test]
@@ -244,7 +247,10 @@ mod tests {
         );
         let anonymous = opened(&sessions, &Caller::anonymous());
         assert!(sessions.find(&anonymous, &Caller::anonymous(), now).is_some());
-        assert!(sessions.find(&anonymous, &caller(0), now).is_none(), "nobody is not user 0");
+        assert!(
+            sessions.find(&anonymous, &caller(0), now).is_none(),
+            "an anonymous caller is not user 0"
+        );
     }
 
     /// Records every change in order.
@@ -276,7 +282,10 @@ mod tests {
         one.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
         one.change(&session, ALICE, SessionEdit::End).await.unwrap();
         assert!(one.find(&id, &caller(7), now).is_none());
-        assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
+        assert!(
+            other.find(&id, &caller(7), now).is_some(),
+            "the other server does not know the change yet"
+        );
         for change in shared.0.lock().unwrap().iter() {
             other.apply_change(change.clone());
         }
@@ -311,7 +320,7 @@ mod tests {
         assert_eq!(other.state(&session), state);
     }
 
-    /// Records the nonce of each changed session, when `go` allows it.
+    /// Records the nonce of each changed session. Waits for a permit of `go` before each change.
     #[derive(Debug)]
     struct Gated {
         go: tokio::sync::Semaphore,
@@ -400,7 +409,7 @@ mod tests {
         one.set_keys([key(2), key(1)]);
         let new = opened(&one, &caller(7));
         assert!(is_known(&one, &old) && is_known(&other, &old));
-        assert!(is_known(&other, &new), "known before it was used");
+        assert!(is_known(&other, &new), "the other server knew the key before the key was used");
         other.set_keys([key(2)]);
         assert!(is_known(&other, &new) && !is_known(&other, &old));
     }

@@ -144,7 +144,7 @@ impl<'a> TestClient<'a> {
             };
             for (key, question) in questions {
                 if asked.insert(key.clone(), question.clone()).as_ref() == Some(question) {
-                    let problem = format!("the answer to {question} does not fit");
+                    let problem = format!("the server did not accept the answer to {question}");
                     return Err(RpcError::new(INTERNAL_ERROR, problem));
                 }
             }

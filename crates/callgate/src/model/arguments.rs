@@ -1,6 +1,7 @@
-//! Checking a call's arguments, and converting them to the parameters of the upstream.
+//! Checks the arguments of a call, and converts them to parameters for the upstream.
 //!
-//! The check schema of a method is compiled on its first call. Methods with equal schemas share the result.
+//! The check schema of a method is compiled on the first call of the method. Methods with equal schemas share the
+//! compiled schema.
 
 mod problem;
 #[cfg(test)]
@@ -25,11 +26,11 @@ use crate::wire::strict_json;
 
 pub use problem::ArgumentsError;
 
-/// Maximum size of arguments whose errors are reported in detail, in bytes.
+/// Maximum number of bytes of arguments whose errors are reported in detail.
 const MAX_EXPLAINED: usize = 16 * 1024;
 /// Errors are reported in detail only if the number of values in the arguments, multiplied by the number of subschemas,
-/// is at most this number. The validator collects the errors of every branch of a union before it returns the first
-/// one, so a small call could take minutes and gigabytes. Without details, the check is much faster.
+/// is at most this number. For details, the validator collects the errors of every branch of a union before it returns
+/// the first error. So a small call could take minutes and gigabytes. Without details, the check is much faster.
 const MAX_ERRORS: usize = 20_000;
 
 /// How parameters are sent to an upstream.
@@ -42,11 +43,11 @@ pub enum ParamStyle {
     /// By position, as an array in the order of the signature.
     #[serde(rename = "position", alias = "positional")]
     Positional,
-    /// By position. If a parameter before a given one is absent, has no default and does not allow null, parameters are
-    /// sent by name instead.
+    /// By position if possible, otherwise by name. By position is not possible if an argument is undeclared, or if an
+    /// absent parameter before a given one has no default and does not allow null.
     #[serde(rename = "either")]
     Either,
-    /// By position. An absent parameter before a given one is sent as its default, or else as null.
+    /// By position. For an absent parameter before a given one, the default is sent, or null if there is no default.
     #[serde(rename = "position-null")]
     PositionalNull,
 }
@@ -56,7 +57,7 @@ impl ParamStyle {
     pub const ALL: [Self; 4] = [Self::Named, Self::Positional, Self::Either, Self::PositionalNull];
 
     /// Returns the style that applies to a method. The style of the method takes precedence over the style of the
-    /// upstream, unless it is [`Self::Either`]: then the service accepts all styles.
+    /// upstream. Exception: a method with [`Self::Either`] accepts all styles, so the style of the upstream applies.
     pub(crate) fn resolve(method: Option<Self>, upstream: Option<Self>) -> Self {
         match method {
             None | Some(Self::Either) => upstream.or(method).unwrap_or_default(),
@@ -64,7 +65,7 @@ impl ParamStyle {
         }
     }
 
-    /// Returns the name in the registry.
+    /// Returns the name of the style in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Named => "name",
@@ -103,15 +104,15 @@ type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 pub(crate) struct CompiledInput {
     params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
-    /// Accepts most valid arguments faster than the validator. `None` if it does not support the schema, or if
-    /// a parameter is renamed.
+    /// Accepts most valid arguments faster than the validator. `None` if [`TextCheck`] does not support the schema, or
+    /// if a parameter is renamed.
     text_check: Option<TextCheck>,
     /// Whether the method accepts all arguments without a check.
     is_unchecked: bool,
     schema: Value,
     /// Number of subschemas; `None` if the schema has references.
     subschemas: Option<usize>,
-    /// Checks each parameter on its own. Compiled on first use; `None` if it cannot be compiled.
+    /// Checks each parameter on its own. Compiled on first use; `None` if compiling fails.
     property_validator: OnceLock<Option<jsonschema::Validator>>,
 }
 
@@ -124,9 +125,9 @@ struct CompiledParam {
     default: Option<Box<str>>,
     /// The default as a JSON member, `"name":default`, with the name that the upstream expects.
     default_member: Option<Box<str>>,
-    /// Whether the items of the array are separate parameters when sent by position.
+    /// Whether the items of the array are sent as separate parameters if parameters are sent by position.
     is_rest: bool,
-    /// Result of [`CompiledInput::allows_null`].
+    /// Cached result of [`CompiledInput::allows_null`].
     allows_null: OnceLock<Option<bool>>,
 }
 
@@ -430,8 +431,8 @@ impl CompiledInput {
         Ok(text)
     }
 
-    /// Returns the value of an absent parameter before a given one: its default, or null if the parameter
-    /// allows null or the style sends null.
+    /// Returns the value that is sent for an absent parameter before a given one: the default of the parameter, or null
+    /// if the parameter allows null or the style sends null.
     fn value_of_absent<'p>(&self, param: &'p CompiledParam, style: ParamStyle) -> Option<&'p str> {
         let has_null =
             || style == ParamStyle::PositionalNull || self.allows_null(param) == Some(true);
@@ -453,7 +454,7 @@ impl CompiledInput {
 
 /// Reason why arguments cannot be sent by position.
 enum PositionalError<'a> {
-    /// A parameter before a given one is absent, and neither a default nor null can be sent for it.
+    /// Neither a default nor null can be sent for an absent parameter before a given one.
     Gap(&'a CompiledParam),
     /// An argument is not declared.
     Undeclared,

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::access::Section;
 use crate::model::type_expr::ClassName;
 
-/// A warning about a method. `Display` prints a sentence with the remedy.
+/// A warning about a method. `Display` prints a sentence, with the remedy if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Finding {
     /// The method is declared neither read-only nor destructive.
@@ -20,8 +20,8 @@ pub enum Finding {
     GuessedSafety,
     /// The annotations contradict the declared safety, or each other.
     #[error(
-        "the annotations contradict the declared safety or each other; the declared safety applies, or else the method \
-         counts as destructive; correct the annotations"
+        "the annotations contradict the declared safety or each other; the declared safety applies, and a method \
+         without one counts as destructive; correct the annotations"
     )]
     SafetyConflict,
     /// A class is not defined.
@@ -29,7 +29,7 @@ pub enum Finding {
         "class `{0}` is not defined, so it is shown as an object with any properties; define it"
     )]
     UndefinedClass(ClassName),
-    /// A parameter is renamed for clients, because they reject its name.
+    /// A parameter is renamed for clients, because some clients reject the original name.
     #[error("parameter `{from}` is shown as `{to}`, because some clients refuse its name")]
     RenamedParam {
         /// The method's own name.
@@ -37,8 +37,10 @@ pub enum Finding {
         /// The advertised name.
         to: String,
     },
-    /// The default is not of the parameter's type.
-    #[error("the default of parameter `{0}` is not of its type; correct it")]
+    /// The default does not match the type of the parameter.
+    #[error(
+        "the default of parameter `{0}` does not match the type of the parameter; correct the default"
+    )]
     DefaultMismatch(String),
     /// Clients may reject the name of a nested property.
     #[error(
@@ -46,8 +48,8 @@ pub enum Finding {
          refuse it"
     )]
     UnportableProperty(String),
-    /// A pattern needs look-around or back-references, or is too large. Values are not checked against it, because a
-    /// match could take too long.
+    /// A pattern needs look-around or back-references, or is too large. Values are not checked against the pattern,
+    /// because a match could take too long.
     #[error(
         "the pattern `{0}` cannot be matched in linear time; clients see it, but values are not checked against it; simplify it"
     )]
@@ -62,10 +64,11 @@ pub enum Finding {
     ReservedId,
     /// The tool name is longer than some clients allow.
     #[error(
-        "the tool name has {0} characters, and some clients drop tools with over 60; set a shorter `tool_name`"
+        "the tool name has {0} characters, and some clients drop tools whose names have over 60; set a \
+         shorter `tool_name`"
     )]
     LongToolName(usize),
-    /// The tool name ends with a hash, because another method has the same name without it.
+    /// The tool name ends with a hash, because another method has the same name without the hash.
     #[error(
         "the tool name ends with a hash, because another method has the same name; a client that sees this \
          tool can tell that the other method exists, so set `tool_name`"

@@ -50,8 +50,8 @@ pub struct Method {
     pub(crate) is_unchecked: bool,
 }
 
-/// Id of a method, such as `cache.rebuild`: 1 to 255 characters, without control characters and outer white
-/// space.
+/// Id of a method, such as `cache.rebuild`: 1 to 255 characters, without control characters, and without white space
+/// at the ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodId(Arc<str>);
 
@@ -298,8 +298,8 @@ impl Method {
         self
     }
 
-    /// Sets a guess about side effects. Clients see the guess. A failed call is
-    /// not repeated, as if the method were destructive.
+    /// Sets a guess about side effects. Clients see the guess. A failed call is not repeated, even if the guess is
+    /// [`Safety::ReadOnly`].
     pub fn guessed_safety(mut self, guess: Safety) -> Self {
         (self.safety, self.safety_is_guess) = (Some(guess), true);
         self

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Maximum length of a scope.
+/// Maximum number of characters of a scope.
 const MAX_LENGTH: usize = 200;
 
 /// Space-separated OAuth scope tokens, such as `content:read content:write`.
@@ -12,7 +12,8 @@ const MAX_LENGTH: usize = 200;
 pub struct OAuthScope(String);
 
 impl OAuthScope {
-    /// Parses scope tokens, up to 200 characters. Returns `None` if there are none.
+    /// Returns the valid scope tokens of a text, up to 200 characters in all. Returns `None` if there are no valid
+    /// tokens.
     pub fn parse(text: &str) -> Option<Self> {
         let mut scope = String::new();
         for token in text.split(' ').filter(|token| is_token(token)) {
@@ -33,7 +34,7 @@ impl OAuthScope {
     }
 }
 
-/// `1*( %x21 / %x23-5B / %x5D-7E )`
+/// Returns `true` for a scope token of RFC 6749: `1*( %x21 / %x23-5B / %x5D-7E )`.
 fn is_token(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     !text.is_empty() && text.bytes().all(is_allowed)

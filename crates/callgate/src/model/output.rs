@@ -13,7 +13,7 @@ const MAX_SHOWN: usize = 200;
 /// A method's compiled output schema.
 #[derive(Debug)]
 pub(crate) struct CompiledOutput {
-    /// Accepts most valid results faster than the validator. `None` if it does not support the schema.
+    /// Accepts most valid results faster than the validator. `None` if [`TextCheck`] does not support the schema.
     text_check: Option<TextCheck>,
     validator: Validator,
     /// Beginning of the schema.

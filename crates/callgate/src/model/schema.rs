@@ -1,7 +1,7 @@
 //! JSON Schema 2020-12 of types and of a method's arguments.
 //!
 //! Each type has a schema for clients and one for the check, see [`Purpose`]. [`of_type_expr`] converts types in PHP's
-//! notation, and [`normalise`] converts foreign schemas to the same form.
+//! notation to schemas. [`normalise`] repairs schemas from other sources.
 
 pub(crate) mod cache;
 pub(crate) mod inline;
@@ -21,8 +21,8 @@ pub(crate) mod walk;
 pub(crate) enum Purpose {
     /// Shown to clients.
     Advertise,
-    /// Checks arguments. Differs from the advertised schema in two points: PHP's `array` also accepts a list, and
-    /// renamed parameters have their original name under [`WIRE_NAME`].
+    /// Checks arguments. Unlike in the advertised schema, PHP's `array` also accepts a list, even as default, and
+    /// parameters can have the keywords [`WIRE_NAME`] and [`REST_PARAM`].
     Check,
 }
 

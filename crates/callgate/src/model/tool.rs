@@ -24,7 +24,7 @@ pub(crate) use format::{OutputKind, ToolFormat, ToolParts};
 pub(crate) use header::params as header_params;
 pub(crate) use header::{HeaderParam, KEYWORD as HEADER_KEYWORD};
 
-/// Reserved paths of the REST endpoint. A method with one of these ids has no URL.
+/// Reserved paths of the REST endpoint. A method whose id is one of these paths has no URL.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 
 /// A tool as JSON in the REST format, with the data that calls need.
@@ -43,7 +43,8 @@ pub(crate) struct SerializedTool {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Serializes a method in the REST format. This is the newest MCP format with the method's id as the name.
+/// Serializes a method in the REST format. A tool in this format has the members of the newest MCP format, but its name
+/// is the id of the method.
 pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, DefinitionError> {
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
@@ -159,8 +160,8 @@ fn input_schemas<'m>(
     Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
-/// Refuses a variadic parameter that is not the last one: if sent by position, its values could not be told apart from
-/// those of the next parameter.
+/// Refuses a variadic parameter that is not the last one. If parameters were sent by position, its values could not be
+/// told apart from the values of the next parameter.
 fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
     let mut before_last = properties.rev().skip(1);
@@ -170,8 +171,8 @@ fn refuse_inner_rest_param(check: &Value) -> Result<(), DefinitionError> {
     }
 }
 
-/// Returns `true` if undeclared arguments are refused and the advertised schema needs an additional
-/// `additionalProperties` to say so.
+/// Returns `true` if undeclared arguments are refused, but the advertised schema has no `additionalProperties` that
+/// says so.
 fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> bool {
     let is_exact = matches!(method.input, Input::Schema { is_exact: true, .. });
     let closing = check.unwrap_or(advertised).as_object().and_then(normalise::closing_keyword);
@@ -204,7 +205,7 @@ pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// Adds a finding for each reason why the advertised schema differs from the check schema.
+/// Adds findings for renamed parameters, and for unions at the root that clients do not see.
 fn report_differences(check: Option<&Value>, findings: &mut Vec<Finding>) {
     let Some(check) = check else { return };
     let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -266,8 +267,8 @@ fn is_specific(ty: &TypeExpr, types: &Types) -> bool {
 }
 
 /// Writes the annotations. Both hints, read-only and destructive, are always present. A declared safety overrides the
-/// annotations, and the annotations override a guess. Returns the safety that clients see and the safety for repeating
-/// calls.
+/// annotations, and the annotations override a guess. Returns the safety that clients see, and the safety that decides
+/// whether calls may be repeated.
 fn write_annotations(
     method: &Method,
     out: &mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! Tool names: names that all MCP clients accept, derived from method ids.
 //!
-//! A tool name is the prefix, `__` and the id. Characters that clients do not accept are replaced by `_`. A name that
-//! collides with another one, or is too long, is truncated if necessary and ends with a short hash of the id. The
-//! registry stores generated names, so that they do not change later.
+//! A tool name is the prefix, `__` and the id, or only the id if there is no prefix. Characters that clients do not
+//! accept are replaced by `_`. A name that collides with another one, or is too long, is truncated if necessary and
+//! ends with a short hash of the id. The registry stores generated names, so that they do not change later.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -131,7 +131,7 @@ pub fn tool_names<'r>(
         }
     };
     assign(&mut |id| id.chars().all(is_plain).then(|| prefix.prepend(id)));
-    // Of the remaining ids, those with a unique name get this name, without a hash.
+    // An id gets its plain name, without a hash, if no other remaining id has the same plain name.
     let mut counts: HashMap<String, usize> = HashMap::new();
     assign(&mut |id| {
         *counts.entry(plain(id)).or_default() += 1;

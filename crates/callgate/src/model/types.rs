@@ -13,7 +13,7 @@ use crate::model::schema::walk::{for_each_reference_mut, json_bytes, nodes, refe
 use crate::model::tool::is_portable;
 use crate::model::type_expr::{ClassName, TypeExpr};
 
-/// Maximum number of nodes of an inlined definition.
+/// Maximum number of nodes (JSON values) of an inlined definition.
 pub(crate) const MAX_INLINE_NODES: usize = 200;
 /// Maximum size of an inlined definition, in bytes.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 << 10;
@@ -103,7 +103,7 @@ pub(crate) enum Resolved<'a> {
 }
 
 impl Types {
-    /// Validates definitions. Returns the valid ones, and the invalid ones with the reason.
+    /// Validates definitions. Returns the valid definitions, and the names of the invalid ones with the reasons.
     pub fn new(
         definitions: impl IntoIterator<Item = (ClassName, TypeDefinition)>,
     ) -> (Self, Vec<(ClassName, DefinitionError)>) {
@@ -409,8 +409,8 @@ pub(crate) fn check_names<'a>(
     Ok(())
 }
 
-/// Returns the key of a class in `$defs`, which must be valid in a URI. Class names do not contain `-`, so the escapes
-/// are unambiguous.
+/// Returns the key of a class in `$defs`. The key must be valid in a URI. Names of PHP classes do not contain `-`, so
+/// their escapes are unambiguous.
 fn key_of(name: &ClassName) -> String {
     let mut key = String::with_capacity(name.as_str().len());
     for c in name.as_str().chars() {

@@ -225,8 +225,8 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum total size of the results in memory, in bytes. Defaults to 256 MiB. Results up to 64 KiB are
-    /// counted only in batches.
+    /// Sets the maximum total size of the results in memory, in bytes. Defaults to 256 MiB. A result of at most 64 KiB
+    /// is not counted, unless it belongs to a batch.
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
         self.max_in_flight_bytes = Some(bytes);
         self
@@ -384,14 +384,14 @@ impl Builder {
         self
     }
 
-    /// Adds host names of this server. `*` allows all names. Local names and IP addresses are always allowed.
+    /// Adds host names of this server. `*` allows all names. `localhost` and IP addresses are always allowed.
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
-    /// Adds origins of web pages that may call methods: `https://…`, or `*` for all. Local pages and pages of this
-    /// server are always allowed.
+    /// Adds origins of web pages that may call methods: `https://…`, or `*` for all. Pages on this machine and pages of
+    /// this server are always allowed.
     pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.http.options.allowed_origins.extend(origins.into_iter().map(Into::into));
         self

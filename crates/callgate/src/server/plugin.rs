@@ -1,6 +1,6 @@
 //! Types whose functions are methods with shared state.
 //!
-//! The attribute [`methods`] on an `impl` block makes the type a [`Plugin`]. It registers the functions of the block
+//! The attribute [`methods`] on an `impl` block makes the type a [`Plugin`], and registers the functions of the block
 //! that have `#[method]`, `#[prompt]` or `#[resource]`.
 //!
 //! ```
@@ -32,7 +32,7 @@ use crate::upstream::local::MethodFunction;
 /// Attribute of an `impl` block that makes its type a [`Plugin`].
 pub use callgate_macros::methods;
 
-/// A type whose functions are methods; implemented by [`methods`].
+/// A type whose functions are methods. The attribute [`methods`] implements this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin",
     note = "put `#[plugin::methods]` before an `impl {Self}`, and `#[method(…)]` before functions in it"

@@ -110,7 +110,8 @@ async fn write(
             output.write_all(b"\n").await?;
             output.flush().await
         };
-        let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the client does not read");
+        let timed_out =
+            || io::Error::new(io::ErrorKind::TimedOut, "the client does not read its messages");
         tokio::time::timeout(WRITE_TIMEOUT, line).await.map_err(|_| timed_out())??;
     }
     Ok(())
@@ -152,13 +153,13 @@ impl Server {
         self.streams.shutdown().await;
         let ended = async { while self.calls.join_next().await.is_some() {} };
         if tokio::time::timeout(self.options.end_timeout, ended).await.is_err() {
-            tracing::warn!(limit = ?self.options.end_timeout, "timed out, dropping running calls");
+            tracing::warn!(limit = ?self.options.end_timeout, "calls did not end in time, dropping them");
             self.calls.shutdown().await;
         }
         Ok(())
     }
 
-    /// Queues a message. If the client does not read, the writer reports it.
+    /// Queues a message. If the client does not read its messages, the function `write` returns an error.
     async fn send(&self, message: EncodedMessage) {
         let _ = self.sender.send(message).await;
     }

@@ -33,7 +33,7 @@ pub enum CallError {
     Arguments(#[from] ArgumentsError),
     /// The arguments are larger than the tool allows; the method did not run.
     #[error(
-        "The arguments have {bytes} bytes; the limit of this tool is {limit} bytes. Nothing was run; send less."
+        "The arguments have {bytes} bytes; the limit of this tool is {limit} bytes. Nothing was run; send smaller arguments."
     )]
     ArgumentsTooLarge {
         /// Size of the arguments as JSON.
@@ -50,7 +50,7 @@ pub enum CallError {
     /// An error that the method returned for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The request itself fails: MCP clients get an error instead of a result with `isError`.
+    /// The request itself fails: MCP clients get a JSON-RPC error instead of a result with `isError`.
     #[error(transparent)]
     Protocol(RpcError),
     /// The service denied access. REST and JSON-RPC report the method as unknown.

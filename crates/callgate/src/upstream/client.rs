@@ -1,4 +1,4 @@
-//! The client of a call. A method can send it notifications and questions.
+//! The client of a call. A method can send notifications and questions to the client.
 //!
 //! A method queues notifications and requests in a channel. The MCP layer sends them in the format of the client's
 //! revision.
@@ -29,7 +29,7 @@ impl Client {
         Self(channel)
     }
 
-    /// Sends a progress notification, if the client requested them. `progress` must increase.
+    /// Sends a progress notification, if the client requested progress. `progress` must increase.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if let Some(channel) = self.0.as_ref().filter(|channel| channel.wants_progress()) {
             let message = message.map(ToOwned::to_owned);

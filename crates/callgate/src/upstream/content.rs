@@ -92,7 +92,7 @@ impl Content {
         Self::ResourceLink { uri, name, description: None, mime_type: None }
     }
 
-    /// Converts content to text if the revision does not support it.
+    /// Converts the content to text if the revision does not support content of this kind.
     pub(crate) fn for_revision(self, revision: Revision) -> Self {
         match self {
             Self::Audio { data, mime_type } if revision < Revision::V2025_03_26 => {

@@ -22,7 +22,7 @@ pub enum ReplaceStatus {
 
 /// Looks up callers' credentials for one service.
 ///
-/// Used for each call, so implementations should cache credentials.
+/// Each call looks up a credential, so implementations should cache credentials.
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Returns the caller's secret, if there is one.
     fn of<'a>(
@@ -30,8 +30,8 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>>;
 
-    /// Replaces the caller's secret if the stored one is still `old`. Used for rotated refresh tokens. The default
-    /// implementation stores nothing.
+    /// Replaces the caller's stored secret with `new` if the stored secret is still `old`. Used for rotated refresh
+    /// tokens. The default implementation stores nothing.
     fn replace<'a>(
         &'a self,
         caller: &'a Caller,

@@ -20,8 +20,8 @@
 //!
 //! Arguments and results are passed on byte for byte. A request that was not sent is retried once, even if its method
 //! has side effects. A request of a read-only method is also retried once if the connection closed before the first
-//! byte of the response. No request is retried after a timeout. If a call is dropped, its HTTP request is closed. Over
-//! WebSocket, where all calls share a connection, the reply is ignored instead.
+//! byte of the response. No request is retried after a timeout. If a call is dropped, its HTTP request is aborted. Over
+//! WebSocket, all calls share a connection, so the reply to a dropped call is ignored instead.
 
 mod target;
 mod tool_path;
@@ -178,7 +178,8 @@ fn loggable(secrets: &Secrets, text: &str) -> String {
     secrets.redact(text).chars().take(MAX_LOGGED_ERROR).collect()
 }
 
-/// Returns the message and data of an error with the code -32603, unless the message is only "Internal error".
+/// Returns the message and the data of an error with the code -32603. Returns `None` if the message is only "Internal
+/// error" and there is no data, and for other codes.
 fn internal_text(error: &RpcError) -> Option<String> {
     let message = error.message.trim_end_matches('.');
     let is_general = message.is_empty() || message.eq_ignore_ascii_case("internal error");

@@ -90,8 +90,8 @@ impl Error {
         Self(Kind::Tool(error))
     }
 
-    /// Adds data for agents and programs. MCP clients get the data as JSON after the message, REST and JSON-RPC clients
-    /// as `data`. An internal error gets no data.
+    /// Adds data for agents and programs. MCP clients get the data as JSON after the message. REST and JSON-RPC clients
+    /// get the data as the member `data`. An internal error gets no data.
     #[must_use]
     pub fn with_data(mut self, data: impl Serialize) -> Self {
         match (&mut self.0, serde_json::to_value(data)) {
@@ -102,8 +102,8 @@ impl Error {
         self
     }
 
-    /// Creates a protocol error, which MCP clients get instead of a result. Agents often do not see it, unlike an
-    /// [`Error::tool`].
+    /// Creates a protocol error, which MCP clients get instead of a result. Unlike an [`Error::tool`], a protocol error
+    /// is often not shown to the agent.
     pub fn protocol(error: RpcError) -> Self {
         Self(Kind::Protocol(error))
     }
@@ -161,16 +161,16 @@ type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionRes
 
 /// A function that reads its arguments from JSON.
 enum Function {
-    /// Neither waits nor has a context.
+    /// A function that neither waits nor has a context.
     #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "created only by `#[method]`"))]
     Now(Arc<RunNow>),
     Later(Box<Run>),
 }
 
 impl Function {
-    /// Wraps a function in one boxed future. If its arguments are large, they are parsed on a blocking thread, and the
-    /// function runs there until it first waits. By then, most functions have dropped their arguments. Converts a panic
-    /// to a failed call.
+    /// Wraps a function in one boxed future. Large arguments are parsed on a blocking thread, and the function runs on
+    /// this thread until it first waits. By then, most functions have dropped their arguments. Converts a panic to a
+    /// failed call.
     fn later<F, Fut>(function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -227,7 +227,7 @@ impl fmt::Debug for MethodFunction {
     }
 }
 
-/// Functions in this process with their methods.
+/// Functions in this process, and their methods.
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
@@ -422,7 +422,8 @@ async fn catch_panic<T>(run: impl Future<Output = Result<T, CallError>>) -> Resu
     result.unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
-/// Runs code of the embedding program that is not a method.
+/// Runs a prompt, a resource or other code of the embedding program, but not a method. Converts a panic to a failed
+/// call.
 pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {

@@ -15,8 +15,8 @@ use crate::access::{BatchReplies, Caller, MAX_BATCH_REPLY_BYTES, Share, Shares};
 /// Default limit for all results, in bytes.
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Maximum size of results that are not counted, except in batches. Counting them would be slower, and outside of
-/// batches the number of connections limits their total size.
+/// Results up to this size, in bytes, are not counted unless their call is part of a batch. Counting them would be
+/// slower. Outside of batches, the number of connections limits their total size.
 const SMALL: usize = 64 << 10;
 
 /// No memory is left for a result.
@@ -56,15 +56,15 @@ impl BudgetReservation {
         Self { share, bytes: AtomicUsize::new(0), batch, max_result: None }
     }
 
-    /// Sets the maximum size of the result. While it is read, [`SMALL`] more bytes are allowed, since a response
-    /// contains more than the result.
+    /// Sets the maximum size of the result. While the response is read, [`SMALL`] more bytes are allowed, because the
+    /// response contains more than the result.
     #[must_use]
     pub(crate) fn for_result_up_to(self, max_result: Option<usize>) -> Self {
         Self { max_result, ..self }
     }
 
-    /// Extends the reservation to the size of the result, and removes the maximum afterwards: the reply that contains
-    /// the result may be larger.
+    /// Extends the reservation to the size of the result. Then removes the maximum, because the reply that contains the
+    /// result may be larger.
     pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         match self.max_result.take() {
             Some(max) if bytes > max => Err(BudgetExceeded::Tool(max)),
@@ -90,7 +90,8 @@ impl BudgetReservation {
         Ok(())
     }
 
-    /// Returns an empty reservation for the same caller. It does not count against the limit of a batch.
+    /// Returns an empty reservation for the same caller. The new reservation does not count against the limit of a
+    /// batch.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
         let share = self.share.another();
@@ -108,7 +109,7 @@ impl BudgetReservation {
         self.add(bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
     }
 
-    /// Ties the reservation to `bytes`. It is released when the last copy of the bytes is dropped.
+    /// Ties the reservation to `bytes`. The reservation is released when the last copy of the bytes is dropped.
     pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
         if self.counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
@@ -148,14 +149,14 @@ mod tests {
         let reserve = |id| BudgetReservation::new(&budget, &user(id));
         let (first, second) = (reserve(1), reserve(2));
         first.add(SMALL).unwrap();
-        assert_eq!(budget.used(), 0, "small ones are not counted");
+        assert_eq!(budget.used(), 0, "small results are not counted");
         first.add(5 * SMALL).unwrap();
-        assert_eq!(budget.used(), 6 * SMALL, "with what was read before");
+        assert_eq!(budget.used(), 6 * SMALL, "earlier bytes count too");
         assert_eq!(second.add(5 * SMALL), Err(BudgetExceeded::Total(10 * SMALL)));
         assert_eq!(
             second.add(4 * SMALL),
             Err(BudgetExceeded::Total(10 * SMALL)),
-            "the last is for a third"
+            "one unit is left for a third caller"
         );
         second.add(3 * SMALL).unwrap();
         second.at_least(2 * SMALL).unwrap();

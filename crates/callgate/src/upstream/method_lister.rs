@@ -12,11 +12,11 @@ pub type ListError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Lists the methods of a service that a caller may use.
 pub trait MethodLister: Send + Sync {
-    /// Returns the time for which a list is valid after its request was sent.
+    /// Returns the time for which a list is valid. The time begins when the list is requested.
     fn max_age(&self) -> Duration;
 
-    /// Returns the caller's identity at the service, or `None` if the service lists no methods for the caller. Used for
-    /// each request, so implementations should cache it.
+    /// Returns the caller's identity at the service, or `None` if the service lists no methods for the caller. Each
+    /// request needs the identity, so implementations should cache it.
     fn identity<'a>(
         &'a self,
         caller: &'a Caller,

@@ -8,8 +8,8 @@ use tokio::task::coop::unconstrained;
 use tokio::time::Sleep;
 
 /// Runs a future. Returns `None` if the timer ends first. Unlike with `tokio::time::timeout`, the future can then be
-/// run further, and the timer is checked even if the future has used up the budget of the task. A future that is ready
-/// at once does not start the timer.
+/// polled again. The timer is checked even if the task has used up its cooperative budget. A future that is ready at
+/// once does not start the timer.
 pub(crate) fn until<T>(
     timer: Pin<&mut Sleep>,
     mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,

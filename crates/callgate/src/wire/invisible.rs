@@ -44,7 +44,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
 /// joiner (U+200C, U+200D) between two visible characters outside of ASCII, and one selector (U+FE0F, U+FE0E) after a
 /// visible character.
 pub fn invisible_characters(text: &str) -> impl Iterator<Item = (usize, char)> {
-    // The preceding character, if it is visible or an allowed selector.
+    // The preceding character, unless it was reported.
     let mut before: Option<char> = None;
     text.char_indices().filter(move |&(at, c)| {
         let next = text.get(at + c.len_utf8()..).and_then(|rest| rest.chars().next());
@@ -66,12 +66,12 @@ fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
 
-/// Writes invisible characters as `\u{202e}`.
+/// Replaces each invisible character by an escape such as `\u{202e}`.
 pub fn escape_invisible(text: &str) -> Cow<'_, str> {
     escape(text, |c, out| out.extend(c.escape_default()))
 }
 
-/// Writes invisible characters of a JSON text as `\u202e`. The JSON value does not change.
+/// Replaces each invisible character of a JSON text by an escape such as `\u202e`. The JSON value does not change.
 pub fn escape_invisible_json(json: &str) -> Cow<'_, str> {
     escape(json, |c, out| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Uses the Unicode tables of the engine that checks patterns.
+    /// Compares [`INVISIBLE`] with the Unicode tables of the regex engine.
     #[test]
     fn all_format_characters_are_invisible() {
         let pattern = json!({"pattern": r"^[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]$"});
@@ -111,7 +111,7 @@ mod tests {
             .unwrap();
         for c in ('\u{a0}'..=char::MAX).chain(' '..='~') {
             let is_listed = validator.is_valid(&json!(c.to_string()));
-            // Unassigned code points in the ranges are default-ignorable, too.
+            // Unassigned code points in the ranges of `INVISIBLE` are default-ignorable, too.
             assert!(is_invisible(c) == is_listed, "{}", c.escape_unicode());
         }
     }

@@ -29,7 +29,7 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// The server failed.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// A rate limit was exceeded. The code is that of EIP-1474.
+/// A rate limit was exceeded. EIP-1474 defines this code.
 pub const LIMIT_EXCEEDED: i64 = -32005;
 
 /// Maximum number of messages in a batch.
@@ -37,7 +37,7 @@ pub(crate) const MAX_BATCH: usize = 100;
 
 /// Members of a JSON-RPC message as raw JSON. Unknown members are ignored.
 ///
-/// `params` has a generic type, so that it is deserialized in the same pass.
+/// The type of `params` is generic, so that `params` is deserialized in the same pass as the message.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
 pub(crate) struct Envelope<'a, P = &'a RawValue> {
@@ -79,7 +79,7 @@ pub struct Request<'a, P = &'a RawValue> {
     pub params: Option<P>,
 }
 
-/// Reason why a body is not a request or a batch.
+/// Reason why a body is neither a valid request nor a valid batch.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
     /// The body is not UTF-8.
@@ -229,7 +229,8 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// Creates the error for a request that exceeds a limit. The client can send it again after `retry_after` seconds.
+    /// Creates the error for a request that exceeds a limit. The client can repeat the request after `retry_after`
+    /// seconds.
     pub(crate) fn limit_exceeded(message: String, retry_after: u64) -> Self {
         let data = Some(serde_json::json!({"retry_after": retry_after}));
         Self { code: LIMIT_EXCEEDED, message, data }

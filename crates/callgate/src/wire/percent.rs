@@ -15,7 +15,7 @@ pub(crate) fn segment(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Encodes `%` and the characters that a header value cannot contain.
+/// Encodes `%`, spaces, and the characters that a header value cannot contain.
 #[cfg(feature = "forward")]
 pub(crate) fn header_value(text: &str) -> String {
     const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');

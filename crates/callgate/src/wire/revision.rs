@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A revision of the MCP specification, in ascending order.
+/// A revision of the MCP specification. The variants are in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05
@@ -23,9 +23,9 @@ pub enum Revision {
 /// How a client and a server negotiate the revision and capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// In the `initialize` handshake.
+    /// Client and server negotiate once, in the `initialize` handshake.
     Legacy,
-    /// In the `_meta` of each request.
+    /// Client and server negotiate in the `_meta` of each request.
     Modern,
 }
 

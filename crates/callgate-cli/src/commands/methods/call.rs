@@ -79,7 +79,8 @@ pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
     })
 }
 
-/// Returns the arguments as one line. They are not parsed, so that they are checked exactly as they were given.
+/// Returns the arguments as JSON on one line. Keeps their text, so that the arguments are checked
+/// exactly as they were given.
 fn arguments(text: &str, max_bytes: usize) -> Result<Box<RawValue>> {
     let mut input = String::new();
     let text = if text == "-" {
@@ -121,7 +122,7 @@ async fn check_visibility(gateway: &Gateway, entry: &Entry, caller: Caller) -> R
     let (name, id, upstream) = (caller.name(), entry.id(), entry.upstream());
     Err(hinted(
         format!(
-            "{name} may not call `{id}`: the service `{upstream}` does not list the method for them"
+            "{name} may not call `{id}`: the service `{upstream}` does not list the method for this caller"
         ),
         if caller.user.is_none() {
             "use `--user USER` to call with the credential of a user".to_owned()

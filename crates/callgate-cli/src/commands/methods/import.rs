@@ -36,7 +36,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
         ImportCommand::Approve { name, digest } => {
             return approve::approve(config, &name, &digest).await;
         }
-        // `commands::run` has already run it.
+        // `commands::run` has already run this command.
         ImportCommand::Process => return Ok(()),
     };
     let given = import.options();
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
         return Err(hinted(
             "`--prune` cannot be used with `--watch`",
             "without `--prune`, methods that the source no longer has are hidden and keep their sections; a \
-             single import with `--prune` deletes them",
+             single import with `--prune` deletes such methods",
         ));
     }
     let (mut source, mut options) = read_source(config, &import).await?;
@@ -168,7 +168,7 @@ pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
     watch::serve(imports.collect()).await;
 }
 
-/// Reads the source and applies the options of the import. Returns both.
+/// Reads the source and applies the options of the import. Returns the source and the options.
 async fn read_source(config: &Config, import: &Import) -> anyhow::Result<(Source, ImportOptions)> {
     let mut source = read_methods(config, import).await?;
     let options = import.options().to_import();

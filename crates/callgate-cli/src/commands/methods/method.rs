@@ -254,7 +254,9 @@ async fn print_findings(config: &Config, store: &Arc<SqlStore>, id: &str) -> Res
     if inspection.row.upstream_name() == LOCAL {
         printer::message(CODE_DECIDES);
     } else if inspection.tool.is_some() && inspection.requirement.is_open() {
-        printer::message("note: no section, so open to every caller; add one with `--section`");
+        printer::message(
+            "note: no section, so every caller may call the method; add a section with `--section`",
+        );
     }
     Ok(())
 }
@@ -337,7 +339,7 @@ async fn show(
     let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
     if is_unchecked(&inspection.row) {
         findings.push(format!(
-            "its arguments are not checked; `callgate method set {id} --checked` checks them"
+            "its arguments are not checked; `callgate method set {id} --checked` turns the check on"
         ));
     }
     let overrides = overrides(store, &inspection.row).await?;
@@ -374,7 +376,7 @@ async fn show(
         printer::data(line);
     }
     if let (Some(decision), Some(caller)) = (decision, caller) {
-        let unsure = "not denied by the registry; the program may require more";
+        let unsure = "not denied by the registry; the program may require more access";
         let reason = if is_unsure(&decision) { unsure } else { &decision.reason };
         printer::data(format_args!("{caller}: {reason}"));
     }

@@ -25,8 +25,8 @@ pub(crate) struct ServiceOptions {
     /// Header, and the file that contains its value; may be repeated
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
     header_file: Vec<(String, String)>,
-    /// Environment variable with a value that is sent before all parameters, such as `token:…` for aria2; may
-    /// be repeated. Parameters are then sent by position
+    /// Environment variable with a value that is sent before all parameters, such as `token:…` for
+    /// aria2; may be repeated. With this option, parameters are sent by position
     #[arg(long, value_name = "VARIABLE")]
     first_param_env: Vec<String>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct ServiceOptions {
 /// User and password for HTTP Basic authentication.
 #[derive(Debug, Default, Args)]
 pub(crate) struct BasicOptions {
-    /// User name for HTTP Basic authentication, with `--password-env` or `--password-file`
+    /// User name for HTTP Basic authentication; needs `--password-env` or `--password-file`
     #[arg(long, value_name = "USER", requires = "basic_password")]
     basic: Option<String>,
     /// Environment variable with the password of `--basic`
@@ -82,7 +82,7 @@ fn name_and_place(text: &str) -> Result<(String, String), String> {
         Some((name, place)) if !name.is_empty() && !place.is_empty() => {
             Ok((name.to_owned(), place.to_owned()))
         }
-        _ => Err("expected `NAME=VALUE`, such as `Authorization=SHOP_TOKEN`".to_owned()),
+        _ => Err("expected `NAME=VARIABLE` or `NAME=FILE`, such as `X-Key=SHOP_KEY`".to_owned()),
     }
 }
 

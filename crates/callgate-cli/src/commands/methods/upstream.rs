@@ -62,7 +62,8 @@ pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()>
     }
 }
 
-/// Replaces the keys of an upstream. Fails if its row is no longer `before`, because another program has changed it.
+/// Replaces the keys of an upstream. Fails if the row is no longer `before`, because another
+/// program has changed the row.
 async fn set(
     config: &Config,
     store: &Arc<SqlStore>,
@@ -132,7 +133,7 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
 }
 
 async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()> {
-    // If the configuration file also defines the upstream, the users' credentials are kept for it.
+    // If the configuration file also defines the upstream, calls still need the users' credentials.
     let is_in_file = config.upstreams.is_in_file(name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
     printer::message(format_args!("removed upstream `{name}`"));

@@ -78,8 +78,8 @@ fn begins_header(argument: &str) -> bool {
     argument.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' '))
 }
 
-/// Completes when the parent process exits. Standard input alone does not show this: if other processes share it, it
-/// does not end when the parent exits.
+/// Completes when the parent process exits. The end of standard input is not a sufficient sign,
+/// because another process may keep standard input open.
 async fn parent_exits() {
     #[cfg(unix)]
     {

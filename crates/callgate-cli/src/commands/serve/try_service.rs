@@ -192,7 +192,7 @@ fn print_next_steps(
         printer::message(format_args!("  {command}"));
     }
     if found.service.target().has_query() {
-        printer::message("and add the query, which is not shown, to the URL");
+        printer::message("Add the query to the URL: the query is not shown here");
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ impl RowLimits {
             format!(
                 "`registry_upstreams` in the configuration does not allow the target in {place}"
             ),
-            "add it to `targets` of `[registry_upstreams]` in callgate.toml, for every server of this \
+            "add the target to `targets` of `[registry_upstreams]` in callgate.toml, for every server of this \
              registry",
         ))
     }
@@ -117,7 +117,7 @@ impl RowLimits {
         }
     }
 
-    /// Returns the configuration table that also allows the refused resources.
+    /// Returns the table `[registry_upstreams]` that also allows the refused resources.
     pub(super) fn lines_for(&self, refused: &[Reference<'_>]) -> String {
         let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
             let new: Vec<String> = refused.iter().filter_map(add).collect();

@@ -30,7 +30,8 @@ impl OAuthTable {
         [&self.token_url].into_iter().chain(optional.into_iter().flatten())
     }
 
-    /// Returns the client. It sends requests to `token_url`. The client of a row does not write to files.
+    /// Returns the client, which sends requests to `token_url`. The client of an upstream in the
+    /// registry does not write to files.
     pub(super) fn client(
         &self,
         token_url: &str,

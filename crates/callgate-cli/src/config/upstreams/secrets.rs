@@ -94,7 +94,7 @@ impl ExternalValue {
         prefix
     }
 
-    /// Returns the file, if it contains only the value.
+    /// Returns the file, if its content is the whole value, without a prefix.
     pub(super) fn whole_file(&self) -> Option<&Path> {
         match self {
             Self::File { file, prefix } if prefix.is_empty() => Some(file),

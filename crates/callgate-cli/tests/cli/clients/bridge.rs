@@ -10,9 +10,9 @@ use super::everything::{Everything, fixed_port};
 use super::{Demo, LEGACY, MODERN, Run, drive, node, over_lines};
 use crate::bridge::is_running;
 
-/// Longer than a gap that the bridge treats as a scheduling delay.
+/// Duration that is longer than a gap which the bridge treats as a scheduling delay.
 const NAP: Duration = Duration::from_secs(6);
-/// Longer than servers and systems keep idle connections.
+/// Duration after which servers and systems have closed idle connections.
 const SLEEP: Duration = Duration::from_mins(1);
 
 fn over_bridge(client: &str, protocol: &str, demo: &Demo) {
@@ -103,7 +103,7 @@ fn with_npm(client: &str) {
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("trigger-elicitation-request")), "{tools:?}");
     assert_eq!(run.step("call")["text"], "Echo: one");
-    // The last message may arrive together with the reply, and some clients then drop it.
+    // Some clients drop the last message if it arrives together with the reply.
     let progress = run.step("progress")["progress"].as_array().unwrap();
     assert!(progress.starts_with(&[json!(1), json!(2), json!(3)]), "{progress:?}");
     let cancel = run.step("cancel");
@@ -115,8 +115,8 @@ fn with_npm(client: &str) {
 }
 
 fn with_ours(client: &str, protocol: &str) {
-    // A client that waits too long for a modern server takes it for a legacy one. A client that knows the era sends
-    // nothing before its first request.
+    // If a modern server replies too late, some clients treat the server as legacy. A client that
+    // knows the era sends nothing before its first request.
     let (run, talk) = everything(client, "ours", protocol == LEGACY);
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("test_elicitation")), "{tools:?}");

@@ -51,7 +51,7 @@ fn node() -> Command {
     Command::new(directory().join("node_modules/node/bin/node"))
 }
 
-/// Returns the directory. The packages are installed once.
+/// Returns the directory of the npm packages. The packages are installed once.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {

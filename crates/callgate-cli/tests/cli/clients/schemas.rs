@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::transcript::Transcript;
 
-/// The definition of a method's result.
+/// Methods, each with the definition of its result.
 const RESULTS: [(&str, &str); 11] = [
     ("initialize", "InitializeResult"),
     ("server/discover", "DiscoverResult"),

@@ -77,7 +77,7 @@ fn headers(head: &[u8]) -> HashMap<String, String> {
     pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect()
 }
 
-/// Reads a chunked body. A body that was cut off ends there.
+/// Reads a chunked body. If the body was cut off, returns the bytes before the cut.
 fn unchunk(bytes: &mut &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(at) = find(bytes, b"\r\n") {

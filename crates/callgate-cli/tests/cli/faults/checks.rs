@@ -20,7 +20,8 @@ pub(crate) const UNEXPLAINED_503: &str = "503 without a fault";
 pub(crate) enum FaultKind {
     /// Connections to this gateway may fail.
     GatewayDown(usize),
-    /// This gateway may fail to authenticate callers. Until the instant, it accepts known tokens.
+    /// This gateway may fail to authenticate callers. Until the instant, the gateway accepts known
+    /// tokens.
     RegistryUnreachable(usize, Instant),
 }
 
@@ -184,8 +185,8 @@ impl RunRecord {
     }
 }
 
-/// Returns `true` if the upstream caused a failure. A read-only call is retried if the connection was closed
-/// before the first byte of the reply, and must succeed then.
+/// Returns `true` if the upstream caused a failure. If the connection was closed before the first
+/// byte of the reply, a read-only call is retried, and the retry must succeed.
 fn is_caused_by_upstream(call: &Call, runs: &[&Execution]) -> bool {
     match runs {
         [.., last] if last.end == End::ClosedBeforeReply => call.kind != RequestKind::Read,

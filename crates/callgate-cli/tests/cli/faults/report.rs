@@ -1,4 +1,4 @@
-//! Measures the released program for `docs/internals/benchmarks/faults.md` and checks the documented limits.
+//! Measures the packaged program for `docs/internals/benchmarks/faults.md` and checks the documented limits.
 
 pub(crate) mod start_up;
 pub(crate) mod warm_calls;
@@ -26,7 +26,7 @@ const METHODS: usize = 100_000;
 const CALLS: usize = 100_000;
 /// Number of starts after the first.
 const STARTS: usize = 5;
-/// Limit for the best of them.
+/// Limit for the best of these starts.
 const MAX_START: Duration = Duration::from_secs(3);
 
 #[test]
@@ -35,8 +35,8 @@ fn the_measurements_of_the_page_on_faults() {
     let _lock = lock_scenarios();
     let cores = std::thread::available_parallelism().unwrap();
     let mut text = format!(
-        "\nOne run of the packaged program, on {cores} cores that it shares with the clients, the \
-         service and the database.\n"
+        "\nThese figures are from one run of the packaged program. The program, the clients, the \
+         service and the database shared {cores} cores.\n"
     );
     let mut late = faults(&mut text);
     late.extend(starts(&mut text));
@@ -67,7 +67,7 @@ fn the_page_on_faults_has_the_markers() {
     assert!(page.contains(&format!("{begin}new\n{end}")), "{page}");
 }
 
-/// Returns the exceeded limits.
+/// Runs the scenarios and adds their results to `text`. Returns the exceeded limits.
 fn faults(text: &mut String) -> Vec<String> {
     let release = Program::Dist;
     let mut all = Vec::new();
@@ -86,11 +86,11 @@ fn faults(text: &mut String) -> Vec<String> {
     let grace = GRACE.as_secs();
     let _ = writeln!(
         text,
-        "\n## Results: faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. No wrong \
-         replies, no repeated calls and no unexplained errors occurred; otherwise this table is \
-         not written.\n\n\
+        "\n## Results: faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. There were no \
+         wrong replies, no forbidden repetitions of calls, and no unexplained errors; otherwise \
+         this table is not written.\n\n\
          | fault | calls | 503 | lost connections | duration | recovery | last use of revoked \
-         rights at other servers | at the server that is cut off |\n\
+         rights at other servers | last use of revoked rights at the server that is cut off |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
     for result in &all {
@@ -98,8 +98,9 @@ fn faults(text: &mut String) -> Vec<String> {
     }
     let _ = writeln!(
         text,
-        "\nThe last two columns are times: at other servers since the command returned, and at the \
-         server that is cut off since its connection was cut."
+        "\nThe last two columns are times. At other servers, the time is counted from the return of \
+         the command that revokes the rights. At the server that is cut off, it is counted from \
+         the cut."
     );
     service(text, &all);
     let late = all.iter().flat_map(|ScenarioResult { name, timings, .. }| {
@@ -112,7 +113,7 @@ fn fault(text: &mut String, result: &ScenarioResult) {
     let (calls, timings) = (&result.run.calls, result.timings);
     let count = |is_it: fn(&Call) -> bool| calls.iter().filter(|call| is_it(call)).count();
     let unavailable = with_commas(count(|call| call.outcome == Outcome::Unavailable));
-    // nginx replies 502 if it lost the connection.
+    // nginx replies 502 if its connection to the gateway was lost.
     let lost = with_commas(count(|call| match &call.outcome {
         Outcome::ConnectionLost(_) => true,
         Outcome::Failed(text) => text.starts_with("502"),
@@ -130,7 +131,7 @@ fn fault(text: &mut String, result: &ScenarioResult) {
     );
 }
 
-/// Writes the number of calls that the upstream aborted.
+/// Adds the number of calls that the upstream aborted to `text`.
 fn service(text: &mut String, all: &[ScenarioResult]) {
     let executed = || all.iter().flat_map(|result| &result.run.executed);
     let broken = executed().filter(|it| it.end != End::Answered).count();
@@ -140,23 +141,24 @@ fn service(text: &mut String, all: &[ScenarioResult]) {
     });
     let _ = writeln!(
         text,
-        "\nOf {} calls that ran, the service aborted {}. {} of those were read-only and were sent \
-         once more; the others were reported to their callers as failures.",
+        "\nOf {} calls that ran, the service aborted {}. Of the aborted calls, {} were read-only and \
+         were sent once more. The callers of all others got an error.",
         with_commas(executed().count()),
         with_commas(broken),
         with_commas(again.sum())
     );
 }
 
-/// Returns the exceeded limits.
+/// Measures the starts and adds their times to `text`. Returns the exceeded limits.
 fn starts(text: &mut String) -> Vec<String> {
     let mut late = Vec::new();
     let _ = writeln!(
         text,
         "\n## Results: start-up\n\nThe table has the time from the start of the process until \
          `/readyz` is 200, with {} methods. The first start also assigns tool names, which are \
-         stored in the background. The other columns are the best and the median of {STARTS} \
-         later starts, each followed by the part of it for reading the rows.\n\n\
+         stored in the background. The columns `best` and `median` are the best and the median of \
+         {STARTS} later starts. The column `reading rows` after each of them is the part of this \
+         time in which the server reads the rows.\n\n\
          | database | first | best | reading rows | median | reading rows |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |",
         with_commas(METHODS)

@@ -61,8 +61,8 @@ impl ScenarioResult {
         run().assert_no_violations()
     }
 
-    /// Returns `true` if all violations are 503s of gateways whose database was slow outside of a fault. Measurements
-    /// run on a quiet machine.
+    /// Returns `true` if all violations are 503s of gateways whose database was slow outside of a
+    /// fault. Returns `false` for measurements, because they run on a quiet machine.
     fn machine_is_too_busy(&self) -> bool {
         let violations = self.run.violations();
         let is_excused = |violation: &Violation| {
@@ -135,7 +135,7 @@ impl Scenario {
         Self { cluster, load, listeners, catalog_changes, fault_begin }
     }
 
-    /// Returns the fault that ended now, at `end`.
+    /// Returns the fault that ended at `end`. Must be called directly after the end.
     fn fault(&self, kind: FaultKind, end: Instant) -> Fault {
         let (gateway, (begin, before)) = (kind.gateway(), self.fault_begin);
         let log_range = match kind {

@@ -64,7 +64,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
     };
     assert_eq!(names("user.add"), (json!("position"), vec!["param1".into(), "param2".into()]));
     assert_eq!(names("list.get"), (json!("position"), vec!["first".into(), "param2".into()]));
-    // The configuration decides whether they are tools.
+    // The configuration decides whether these methods are tools.
     assert!(methods["plugins.list"].get("exposed").is_none());
     assert_eq!(dir.serve(&[]).tools("").len(), 5);
     assert!(dir.serve(&["--preset", "drupal"]).tools("").is_empty());
@@ -113,7 +113,7 @@ fn callgate_itself_is_imported_as_a_site() {
         "[upstreams.default]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = {{ file = \"key\" }} }}\n"
     );
     dir.write("callgate.toml", &table);
-    // With the configured upstream and no URL.
+    // The import uses the URL of the upstream if no URL is given.
     for arguments in [&["import", "drupal"][..], &["import", "drupal", &url]] {
         let said = dir.ok(arguments);
         assert!(said.starts_with("nothing changed"), "{said}");
@@ -212,7 +212,7 @@ fn a_refused_request_is_not_an_absent_module() {
     assert!(dir.exported().is_empty());
     let asked = site.fake.log.requests();
     assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
-    // The list is read if it is requested explicitly.
+    // With `--from discovery`, the list of `jsonrpc_discovery` is read.
     assert!(import(&site, &dir, "Basic ada", &["--from", "discovery"]).0.status.success());
     assert!(dir.exported().contains_key("probe.unmarked"));
 }
@@ -401,7 +401,7 @@ fn a_tool_with_a_login_is_401_for_anonymous_callers() {
 fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     let url = site.url();
-    // A row of the registry is changed; for the file, the key is suggested.
+    // An upstream in the registry is changed. For an upstream in the file, the keys are suggested.
     dir.allow_targets("127.0.0.1");
     dir.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
     let told = import(&site, &dir, "Bearer ada", &["--dry-run"]).stderr();
@@ -428,7 +428,7 @@ fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let note = "note: [upstreams.drupal] in the configuration should also have\n\
                 calls = \"per_tool\"\nnull_is_absent = true\n";
     assert!(told.contains(note), "{told}");
-    // Before 1.4 there is one URL for all tools.
+    // Before version 1.4 of `jsonrpc_mcp`, there is one URL for all tools.
     site.rule(|asked| (asked.target() == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
     let told = import(&site, &dir, "Bearer ada", &[]).stderr();
     assert!(!told.contains("per_tool"), "{told}");

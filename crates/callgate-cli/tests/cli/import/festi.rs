@@ -200,7 +200,7 @@ fn unreadable_festi_databases_are_reported_with_hints() {
     insta::assert_snapshot!(told);
 }
 
-/// The same methods as PHP source, with sections and no masks.
+/// The methods of the Festi database as PHP source, with sections and without masks.
 const SOURCE: &str = "<?php
     class MyPlugin {
         /**
@@ -256,7 +256,8 @@ fn php_source_and_database_do_not_loosen_each_other() {
         source();
         check();
     }
-    // Changes of the database are followed where only the database stated the sections.
+    // If only the database defines the mask of a method, the import of a changed database changes
+    // the mask.
     dir.sql("festi.db", "UPDATE festi_section_actions SET mask = '4' WHERE method = 'deleteUser'");
     import(&dir, &[]);
     source();
@@ -345,7 +346,8 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
     assert_eq!(methods["second.getUserInfo"]["sections"], json!({"user_management": "read"}));
     assert!(!methods.contains_key("second.deleteUser"));
-    // Neither does a later import with another mask or another plugin.
+    // A later import of the second application, with another mask or another plugin, does not
+    // change the sections of the first application.
     dir.sql(
         "second.db",
         "UPDATE festi_section_actions SET mask = '6' WHERE method = 'getuserinfo';

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::fake::{FakeResponse, FakeService};
 use crate::support::TestDirectory;
 
-/// Returns a service with signatures and help, which it lists or not.
+/// Returns a service with signatures and help. `is_listed` decides whether its list of methods
+/// contains the methods of introspection.
 fn service(is_listed: bool) -> FakeService {
     FakeService::service(move |method, params| {
         let own = ["system.listMethods", "system.methodSignature", "system.methodHelp"];
@@ -53,7 +54,7 @@ fn listed_methods_have_their_signatures_and_help() {
         assert!(methods["odd"].get("description").is_none());
         assert_eq!(methods.len(), 4, "`system.hostname` is a method like others");
         assert!(dir.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
-        // Parameters without a type survive both formats.
+        // Parameters without a type survive an export and an import in both formats.
         for form in ["manifest", "openrpc"] {
             let other = TestDirectory::migrated();
             other.write("exported", &dir.ok(&["export", "--format", form]));
@@ -63,7 +64,8 @@ fn listed_methods_have_their_signatures_and_help() {
     }
 }
 
-/// Errors of services that do not know a method or have no information about it, and refusals.
+/// Codes and messages of errors. The last value is `true` if the service does not know the method
+/// or has no information about the method, and `false` for a refusal.
 const ERRORS: [(i64, &str, bool); 17] = [
     (-32601, "nope", true),
     (-32602, "Invalid params", true),

@@ -68,7 +68,7 @@ fn parameter_style_of_a_source_stays_for_later_imports() {
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
     dir.import(&both, &[]);
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
-    // Other names, as in the configuration.
+    // The names `positional` and `named` are also accepted, as in the configuration.
     dir.import(&both, &["--params-by", "positional"]);
     dir.ok(&["method", "set", "pet.list", "--params-by", "named"]);
     assert_eq!(styles(&dir), [json!("position"), json!("name")]);

@@ -297,7 +297,7 @@ fn classes_of_two_applications_do_not_change_each_other() {
         );
         dir.import_php(name, &["--upstream", name]);
     }
-    // Also if one of them changes, or is imported again.
+    // The classes also stay separate if the applications are imported again.
     for _ in 0..2 {
         for (name, field) in applications {
             let said = dir.import_php(name, &["--upstream", name]).stdout();

@@ -104,7 +104,7 @@ fn patterns_select_by_the_names_in_the_source() {
     assert!(ran.stderr().contains("note: no method matches `cat.*`"), "{}", ran.stderr());
 }
 
-/// The manifest sets a tool name, which would already be used with the second prefix.
+/// The manifest sets a tool name. With the second prefix, this name is already used.
 #[test]
 fn a_manifest_is_imported_with_several_prefixes() {
     let dir = TestDirectory::migrated();
@@ -172,10 +172,10 @@ fn a_method_of_two_documents_is_that_of_the_first() {
     assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Dogs")));
     let said = dir.import(&of("Dogs", &["dog.get"]), &[]);
     assert!(said.starts_with("removed  ping: hidden"), "{said}");
-    // A method that one document has lost belongs to another document that has it later.
+    // If a document has lost a method, the method belongs to the next document that has it.
     dir.import(&of("Cats", &["ping", "cat.get"]), &[]);
     assert_eq!((exposed(&dir).len(), text("ping")), (3, json!("Cats")));
-    // A method that only the second document also had is not kept for it.
+    // If both documents have lost the method, the method is not kept.
     dir.import(&both, &[]);
     dir.import(&of("Dogs", &["dog.get"]), &[]);
     dir.import(&of("Cats", &["cat.get"]), &[]);
@@ -193,7 +193,7 @@ fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
     kept     pet.get: all columns, since OpenRPC document `Pets` has the method too; this source requires pets:write
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
-    let note = "import it with `--name` and the earlier title";
+    let note = "import this source with `--name` and the earlier title";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
     let said = dir.import(&second, &["--section", "pets:write", "--name", "Pets"]);
     assert!(said.contains("0 added, 1 changed, 0 removed"), "{said}");

@@ -1,5 +1,6 @@
-//! Real documents. One is an npm package. The others are not a part of the project and are tested if they
-//! are in a directory beside it, or in `CALLGATE_OPENRPC_DOCUMENTS`.
+//! Real documents. One document is an npm package. The other documents are not a part of the
+//! project. They are tested if they are in a directory beside the repository, or in the directory
+//! that `CALLGATE_OPENRPC_DOCUMENTS` names.
 
 use std::path::PathBuf;
 
@@ -80,7 +81,8 @@ fn every_valid_method_of_real_documents_survives_a_round_trip() {
         // The document may cause warnings, but no errors.
         let lint = dir.run(&["lint", "--json"]);
         assert!(lint.0.status.success(), "{file}: {}{}", lint.stderr(), lint.stdout());
-        // Both formats, into the same registry and into an empty one.
+        // Exports in both formats can be imported into the same registry and into an empty
+        // registry.
         let document = dir.ok(&["export", "--format", "openrpc"]);
         assert!(dir.import(&document, &[]).contains("nothing changed"), "{file}");
         let other = TestDirectory::migrated();

@@ -26,7 +26,8 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     note: every caller, even without a token, can call 1 method, since no section is required; `--section` adds one
     note: the safety of 1 method is a guess; `--review` lists guesses, `--review=approve` approves them, and `callgate method set ID` with `--read-only` or `--destructive` replaces one
     "#);
-    // A row of the registry is suggested where it would work.
+    // If the registry may have an upstream with this target, a command for the registry is
+    // suggested too.
     dir.allow_targets("127.0.0.1");
     let told = dir.run(&["import", "openrpc", &url, "--upstream", "pets"]).stderr();
     assert!(told.contains(&format!("or: callgate upstream set pets url={url}")), "{told}");
@@ -75,7 +76,7 @@ fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     let told = service.hide(&ran.stderr());
     let note = "note: upstream `pets` has the URL http://127.0.0.1:[port]/rpc, so its credentials are not sent";
     assert!(told.contains(note), "{told}");
-    // The same for another path.
+    // The credentials are not sent to another path either.
     dir.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
     let others = other.log.requests().into_iter().chain(service.log.requests().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));

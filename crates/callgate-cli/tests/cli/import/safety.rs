@@ -72,7 +72,7 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
     assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
     let left = dir.import(&all, &["--review"]);
     assert!(left.contains("Filecoin.PaychGet") && !left.contains("StateGetActor"), "{left}");
-    // For a new registry, in one step.
+    // In a new registry, one command imports the methods and approves the guesses.
     let dir = TestDirectory::migrated();
     dir.import(&all, &["--review=approve"]);
     assert_eq!(dir.exported()["Filecoin.PaychGet"]["safety"], "destructive");

@@ -35,12 +35,13 @@ fn of_several_methods_of_one_function_the_strictest_mask_applies() {
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute.clone()]);
     let said = import(&dir, &both).stdout();
     assert!(said.contains("nothing changed") && said.contains(kept), "{said}");
-    // One of them alone does not lower the mask, even if the other is not imported this time.
+    // A change of one method alone does not lower the mask, even if the other method is not
+    // selected.
     let lower = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "write")]);
     dir.write("manifest", &lower);
     dir.ok(&["import", "manifest", "manifest", "--select", "k.two"]);
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute]);
-    // Both together lower it.
+    // If both methods require less, the mask is lowered.
     let said = import(&dir, &manifest("k", &[("k.one", "a", "read"), ("k.two", "a", "read")]));
     assert!(
         said.stderr().contains("`k.one` now requires a:read; before, it required a:execute"),

@@ -1,6 +1,8 @@
-//! The smallest calls that the schemas of documents allow, sent to services that take parameters in one form only.
+//! The smallest calls that the schemas of documents allow, sent to services that take parameters in
+//! one form only.
 //!
-//! Documents have the shapes of those of Sui, Lotus, Stellar, Hedera and Massa. Two others are from npm packages.
+//! The documents are similar to those of Sui, Lotus, Stellar, Hedera and Massa. Two more documents
+//! are from npm packages.
 
 use serde_json::{Map, Value, json};
 
@@ -53,7 +55,8 @@ fn number() -> Value {
     json!({"type": "integer", "minimum": 1})
 }
 
-/// Optional parameters that are not nullable before others, and no `paramStructure`.
+/// Before other parameters, there are optional parameters that are not nullable. There is no
+/// `paramStructure`.
 fn sui() -> String {
     let object_id = json!({"$ref": "#/components/schemas/ObjectID"});
     let query = json!({"$ref": "#/components/schemas/Query"});
@@ -119,7 +122,7 @@ fn hedera() -> String {
     document(&json!([method("eth_getBalance", None, &balance), method("eth_call", None, &call)]))
 }
 
-/// `either`, of a service that accepts lists only.
+/// `paramStructure` is `either`, but the service accepts only lists.
 fn massa() -> String {
     let addresses = json!([
         required("addresses", &json!({"type": "array", "items": text()})),
@@ -199,7 +202,8 @@ fn smallest_calls(schema: &Value) -> Vec<Map<String, Value>> {
     std::iter::once(required.clone()).chain(more).collect()
 }
 
-/// Checks that a service that reads these parameters sees exactly the arguments, and defaults or null for others.
+/// Checks that the sent parameters contain exactly the arguments, and defaults or null for all
+/// other parameters.
 fn assert_sent(sent: &Value, arguments: &Map<String, Value>, properties: &Map<String, Value>) {
     let seen = |(number, name): (usize, &String)| match sent {
         Value::Array(items) => items.get(number).cloned(),

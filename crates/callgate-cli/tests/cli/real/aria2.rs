@@ -126,7 +126,7 @@ fn an_upstream_of_the_registry_sends_each_users_secret() {
         dir.ok(&["token", "add", name]).trim().to_owned()
     };
     let (eve, bob) = (user("eve", None), user("bob", Some("wr0ng")));
-    // Added last: when her secret is known to the server, all earlier changes are known too.
+    // Ada is added last. When the server knows her secret, it also knows all earlier changes.
     let ada = user("ada", Some(SECRET));
     let called = |token: &str| server.invoke(token, "aria2.getVersion", &json!({})).json();
     server.until("ada is known there", |_| called(&ada)["result"]["version"].is_string());

@@ -1,4 +1,4 @@
-//! A Litecoin node: HTTP Basic, and plain text if it has too many requests.
+//! A Litecoin node: HTTP Basic, and replies in plain text if the node has too many requests.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
     });
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            // The call ends with the node.
+            // The call runs until the node stops.
             scope.spawn(|| call(&server, "waitfornewblock", &json!({"timeout": 600_000})));
         }
         server.until("its queue is full", |server| {

@@ -33,7 +33,8 @@ impl Drop for RunningProcess {
 }
 
 impl RunningProcess {
-    /// Starts the command of `make` on a free port of loopback, and waits until it listens.
+    /// Starts the command of `make` on a free port of loopback, and waits until the process
+    /// listens.
     pub(crate) fn start(make: impl Fn(u16) -> Command + 'static) -> Self {
         let mut running = Self { make: Box::new(make), process: None, address: free_address() };
         for _ in 0..PORT_ATTEMPTS {
@@ -94,7 +95,7 @@ impl RunningProcess {
         true
     }
 
-    /// Returns the output so far, without moving the offset at which the process writes.
+    /// Returns the output so far. Does not move the offset at which the process writes.
     pub(crate) fn log(&self) -> String {
         let Some((_, log)) = &self.process else { return String::new() };
         let mut output = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];

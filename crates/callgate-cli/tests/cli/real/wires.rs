@@ -6,7 +6,8 @@ use super::servers::{self, SECRET};
 use super::{QUIET, call, dir, survives_kill_and_return, together};
 use crate::support::TestDirectory;
 
-/// Returns a registry with methods without parameters on a service with this configuration.
+/// Returns a registry with this configuration of a service, and with these methods. The methods
+/// have no parameters.
 fn configured(table: &str, methods: &[&str]) -> TestDirectory {
     let dir = dir(&format!("[upstreams.service]\nparams = \"positional\"\n{table}"));
     for id in methods {

@@ -191,7 +191,7 @@ impl Reader<'_> {
         let property = |element: Node<'_>| {
             Some(Property {
                 name: self.variable(element)?,
-                // A parameter without a type has the default null.
+                // A property without a type has the default null.
                 has_default: ty.is_none() || field(element, "default_value").is_some(),
                 ty: ty.clone(),
                 is_public: self.is_public(node),

@@ -111,7 +111,7 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Splits off the type. It ends at a space that is outside of brackets and not beside `|`.
+/// Splits off the type. The type ends at a space that is outside of brackets and not beside `|`.
 fn split_type(body: &str) -> (&str, &str) {
     let body = body.get(..body.floor_char_boundary(MAX_BODY)).unwrap_or(body);
     let mut depth = 0_usize;

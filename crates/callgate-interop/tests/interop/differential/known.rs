@@ -122,7 +122,7 @@ pub(crate) const DIFFERENCES: &[Known] = &[
         "a version header on a handshake",
         |it| it.callgate.is_result() && it.rmcp.is_error(400, -32600),
         "Callgate ignores the header, since the handshake negotiates the version; rmcp requires \
-         that both agree. The specification does not define it.",
+         that both agree. The specification does not define this case.",
     ),
     (
         "a modern header without `_meta`",
@@ -145,7 +145,7 @@ pub(crate) const DIFFERENCES: &[Known] = &[
         "cursors",
         |it| it.callgate.is_error(200, -32602) && it.case.mutation.starts_with("cursor"),
         "Callgate replies -32602 to an unknown cursor; rmcp leaves pages to the handler, and \
-         this one has none.",
+         this handler has none.",
     ),
     (
         "unknown log levels",

@@ -224,7 +224,7 @@ const HTTP: &[Mutation] = &[
         request.set("host", "evil.example.com");
         request.set("origin", "http://evil.example.com");
     }),
-    of("a session that there is not", anything, |request| {
+    of("a session that does not exist", anything, |request| {
         request.set("mcp-session-id", "no-such-session");
     }),
     of("GET that takes streams", lists, |request| {
@@ -241,7 +241,7 @@ const HTTP: &[Mutation] = &[
         request.verb = "DELETE";
         request.text = Some(String::new());
     }),
-    of("DELETE of a session that there is not", lists, |request| {
+    of("DELETE of a session that does not exist", lists, |request| {
         request.verb = "DELETE";
         request.text = Some(String::new());
         request.set("mcp-session-id", "no-such-session");

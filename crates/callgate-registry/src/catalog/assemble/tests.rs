@@ -245,7 +245,7 @@ fn a_row_changes_the_mask_and_never_removes_the_section() {
     rows.actions = vec![action(1, "6")];
     assert!(!allowed(&rows, &[("content", Mask::Write)]));
     rows.actions = vec![action(2, "2")];
-    assert!(!allowed(&rows, &[("system", Mask::Execute)]), "another section comes on top");
+    assert!(!allowed(&rows, &[("system", Mask::Execute)]), "the action adds a section");
     assert!(allowed(&rows, &ALL));
 }
 
@@ -352,7 +352,7 @@ fn names_that_are_not_the_id_are_remembered_and_stay() {
     rows.methods.push(numbered(3, "a_b"));
     let assembled = assemble(&rows, assembly(&[]));
     assert_eq!(assembled.catalog.by_id("a.b").unwrap().name().as_str(), "a_b");
-    assert_eq!(assembled.new_names.len(), 1, "the newcomer's");
+    assert_eq!(assembled.new_names.len(), 1, "only the new method's name");
     assert!(assembled.new_names[0].1.starts_with("a_b_"));
 }
 

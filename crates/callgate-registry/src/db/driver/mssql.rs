@@ -98,7 +98,7 @@ impl SqlServer {
                 database = self.shown,
                 "readers of this database wait for writers, so servers cannot read the registry during a \
                  long import. Run `ALTER DATABASE … SET \
-                 READ_COMMITTED_SNAPSHOT ON` in it; see docs/operate/databases.md"
+                 READ_COMMITTED_SNAPSHOT ON`; see docs/operate/databases.md"
             );
         }
     }

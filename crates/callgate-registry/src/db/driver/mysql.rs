@@ -70,7 +70,8 @@ impl Vendor {
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
             // MySQL has no idle timeout for transactions, so `wait_timeout` is used. It is longer than the idle timeout
-            // of the pool. The second variable turns off the cache of table statistics, so that they are up to date.
+            // of the pool. The second variable turns off the cache of table statistics, so that the statistics are up
+            // to date.
             Self::MySql => {
                 "wait_timeout = 60, SESSION information_schema_stats_expiry = 0".to_owned()
             }

@@ -27,8 +27,8 @@ const ROWS_AHEAD: usize = 1024;
 /// Number of open files, including files that aborted tasks still use.
 static OPEN: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// Waits until all files are closed, but at most for `limit`. If the process exits earlier, the write-ahead log of a
-/// file is left beside it.
+/// Waits until all files are closed, but at most for `limit`. If the process exits earlier, write-ahead logs are left
+/// in the directories of the files.
 pub async fn wait_for_closed_files(limit: Duration) {
     let mut count = OPEN.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
@@ -79,7 +79,7 @@ pub(crate) async fn connect(
     Ok(Box::new(SqliteFile { pool, path, file, write_timeout, open }))
 }
 
-/// Counts a file as open until it is dropped.
+/// Counts a file as open until the guard is dropped.
 #[derive(Debug)]
 struct OpenGuard;
 
@@ -115,7 +115,7 @@ async fn close(pool: &SqlitePool) {
     let _turn = TURN.lock().await;
     let mut last = pool.try_acquire().map(sqlx::pool::PoolConnection::detach);
     if let Some(last) = &mut last {
-        // A connection that has not read anything has not opened the log.
+        // A connection that has not read anything has not opened the log, so it would not remove the log.
         let _ = sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(last).await;
     }
     pool.close().await;
@@ -137,8 +137,8 @@ fn create_private(path: &Path) {
     let _ = options.write(true).create(true).truncate(false).open(path);
 }
 
-/// Returns `true` if a database is in WAL mode and no process has it open. To open it normally, SQLite would create the
-/// log files and leave them.
+/// Returns `true` if a database is in WAL mode and no process has it open. If such a database were opened normally,
+/// SQLite would create log files and not delete them.
 fn is_closed_with_wal(path: &Path) -> bool {
     let mut header = [0; 20];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));

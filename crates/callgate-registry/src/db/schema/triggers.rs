@@ -16,9 +16,10 @@ END $$;
 CREATE TRIGGER callgate_notify AFTER UPDATE ON callgate_revisions
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_notify();
 
--- Increments counters. `access` and `catalog` are locked together, in this order, to avoid deadlocks. The others
--- are not, so that a token can be revoked during an import. The program locks the counters before the rows, plain
--- SQL locks them after: PostgreSQL ends one of two deadlocked transactions, and the program retries.
+-- Increments counters. `access` and `catalog` are locked together, in this order, to avoid deadlocks. The other
+-- counters are locked separately, so that a token can be revoked during an import. The program locks the counters
+-- before the rows. Plain SQL locks the rows first. If this causes a deadlock, PostgreSQL ends one of the two
+-- transactions, and the program retries.
 CREATE FUNCTION callgate_increment(counters TEXT[]) RETURNS void
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -62,14 +63,14 @@ END $$;
 
 ";
 
-const MYSQL: &str = "-- TRUNCATE fires no triggers, so it is not noticed.\n";
+const MYSQL: &str = "-- TRUNCATE fires no triggers, so servers do not notice it.\n";
 
 const SQL_SERVER: &str =
     "-- A trigger runs once per statement, and increments nothing if no row changed. `access` and `catalog` are locked
--- together, in this order, to avoid deadlocks. The other counters are not, so that a token can be revoked during
--- an import. The program locks the counters before the rows, plain SQL locks them after: SQL Server ends one of
--- two deadlocked transactions, and the program retries. Triggers set NOCOUNT, because programs would mistake
--- their row counts for those of the statement.
+-- together, in this order, to avoid deadlocks. The other counters are locked separately, so that a token can be
+-- revoked during an import. The program locks the counters before the rows. Plain SQL locks the rows first. If
+-- this causes a deadlock, SQL Server ends one of the two transactions, and the program retries. Triggers set
+-- NOCOUNT, because programs would otherwise mistake the row counts of triggers for those of the statement.
 ";
 
 /// Returns the statements that create the triggers of all tables.

@@ -38,7 +38,7 @@ pub(super) enum Mode {
     NoWrites,
     /// Writes tool names slowly.
     SlowNames,
-    /// Responds after a caller has waited for a connection.
+    /// Responds after a caller has waited [`LOGIN`] for a connection.
     SlowLogin,
 }
 

@@ -51,7 +51,7 @@ async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
         rows.change_counters.catalog += 1;
     });
     sleep(POLL * 4).await;
-    assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
+    assert_eq!(followed.gateway.gateway().catalog().len(), 1, "the build waits for rows");
     followed.set(|rows| rows.mode = Mode::Down);
     followed.until(async |it| it.is_unavailable()).await;
     followed.set(|rows| rows.mode = Mode::Well);

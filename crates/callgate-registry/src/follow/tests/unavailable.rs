@@ -77,7 +77,7 @@ impl Followed {
     pub(super) async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is_so(self).await {
-            assert!(began.elapsed() < Duration::from_mins(10), "it is never so");
+            assert!(began.elapsed() < Duration::from_mins(10), "the condition never holds");
             sleep(Duration::from_millis(5)).await;
         }
         began.elapsed()
@@ -190,7 +190,7 @@ async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_lo
         followed.set(|rows| rows.mode = mode);
         followed.until(async |it| it.is_unavailable()).await;
         assert_eq!(followed.ask("one").await.unwrap(), "ada");
-        assert!(followed.cannot_check("two").await, "never seen: it may be good, so never 401");
+        assert!(followed.cannot_check("two").await, "an unseen token may be valid");
         let store = Arc::clone(followed.registry.authenticator().store());
         assert!(store.is_unavailable() && store.failures() > 0);
         followed.until(async |it| it.cannot_check("one").await).await;
@@ -335,5 +335,5 @@ async fn a_catalog_that_cannot_be_built_is_tried_ever_more_rarely() {
     let built = builds();
     assert_eq!(built - before, failed + 2);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(builds(), built, "it is as the registry says");
+    assert_eq!(builds(), built, "no build after a success");
 }

@@ -99,7 +99,7 @@ async fn columns_come_from_ours_then_the_file_then_festi() {
     );
     let ids = place.store.catalog_rows().await.unwrap().methods;
     let ids: Vec<String> = ids.into_iter().map(|row| row.rpc_method).collect();
-    assert_eq!(ids, ["getUserInfo", "deleteUser", "getProjects"], "MCP's own are none");
+    assert_eq!(ids, ["getUserInfo", "deleteUser", "getProjects"], "methods of MCP are left out");
 }
 
 #[tokio::test]

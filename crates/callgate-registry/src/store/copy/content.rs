@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 80;
 /// Tables that are not copied, because they belong to running servers.
 const NOT_COPIED: [&str; 3] = ["callgate_messages", "callgate_revisions", "callgate_servers"];
 
-/// Returns the tables to copy, in this order.
+/// Returns the tables to copy, in the order in which they are written.
 fn tables() -> impl Iterator<Item = &'static Table> {
     schema::TABLES.iter().filter(|table| !NOT_COPIED.contains(&table.name))
 }
@@ -53,7 +53,7 @@ impl Content {
         Ok(Self(all))
     }
 
-    /// Returns an error for values that the target cannot store. `names` are the tables of the source.
+    /// Returns an error for values that the target cannot store. `names` are the table names of the source.
     pub(super) fn refuse_unfit(
         &self,
         target: Dialect,
@@ -150,8 +150,8 @@ async fn write(work: &mut Transaction<'_>, table: &Table, rows: &[Vec<Cell>]) ->
     Ok(())
 }
 
-/// Advances an id sequence beyond the ids of the source, because tokens and grants of deleted users may still refer to
-/// them. Inserts and deletes a row, which works in every database.
+/// Advances an id sequence beyond the ids of the source, because tokens and grants may still refer to the ids of
+/// deleted users. For this, inserts and deletes a row, which works in every database.
 async fn advance_sequence(work: &mut Transaction<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
     let highest = work.number(&highest, &[]).await?;

@@ -2,7 +2,7 @@
 
 use crate::databases::{Kind, Place};
 
-/// A row for each table that must be unique.
+/// Rows that a table accepts only once.
 const ONCE: &[&str] = &[
     "INSERT INTO sections (ident) VALUES ('a')",
     "INSERT INTO settings (name) VALUES ('a')",
@@ -19,7 +19,8 @@ const ONCE: &[&str] = &[
     "INSERT INTO callgate_revisions (name, value) VALUES ('a', 1)",
 ];
 
-/// Rows that must be unique by more than one column. The SQL Server emulator does not check these.
+/// Rows that a table accepts only once, because a combination of columns must be unique. The SQL
+/// Server emulator does not check this.
 const PAIRS: &[&str] = &[
     "INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'a', 'a', 2)",
     "INSERT INTO sections_user_permission (id_section, id_user, value) VALUES (1, 1, 2)",

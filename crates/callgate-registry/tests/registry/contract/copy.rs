@@ -59,7 +59,7 @@ pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<CopyR
 /// Returns a registry in SQLite with rows in every table, to be copied to a database of this kind.
 async fn source(kind: Kind) -> Place {
     let source = Kind::Sqlite.registry().await.place;
-    // The SQL Server emulator accepts no numbers in JSON that are larger than its own, and no long statements.
+    // The SQL Server emulator accepts neither large numbers in JSON nor long statements.
     let (rows, tokens) = match kind {
         Kind::SqlServer => (ROWS.replace("1e400", "1e40"), TOKENS.replace("1100", "20")),
         _ => (ROWS.to_owned(), TOKENS.to_owned()),
@@ -247,14 +247,14 @@ pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
     let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
     let first = copy(what, &mut { change }).await.unwrap();
     assert!(first.source_changed && !first.is_finished(), "{first:?}");
-    assert!(first.tables.iter().all(|table| table.is_equal), "as of one moment: {first:?}");
+    assert!(first.tables.iter().all(|table| table.is_equal), "of one snapshot: {first:?}");
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
     assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 3);
 }
 
 pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_written(kind: Kind) {
-    // Longer than each kind of database can store.
+    // Longer than any kind of database except SQLite can store.
     let long = "x".repeat(421);
     for (sql, table, column) in [
         (format!("UPDATE users SET login = '{long}' WHERE id = 12"), "users", "login"),
@@ -272,7 +272,7 @@ pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_writt
         from.sql(&sql).await;
         let copied = copied(&from.url, &there.url).await;
         if kind == Kind::Sqlite {
-            assert!(copied.unwrap().is_finished(), "it keeps anything: {sql}");
+            assert!(copied.unwrap().is_finished(), "SQLite stores all values: {sql}");
             continue;
         }
         let error = copied.unwrap_err();

@@ -14,7 +14,7 @@ use super::catalog;
 use crate::databases::{Kind, Place};
 
 const APPLICATION: &str = include_str!("../../festi/application.sql");
-/// The statements that the seed documents.
+/// Statements of an application that add a section, an action and grants.
 const SECTION: &str = include_str!("../../festi/section.sql");
 const ACTION: &str = include_str!("../../festi/action.sql");
 const ROLE_GRANT: &str = include_str!("../../festi/role_grant.sql");
@@ -98,7 +98,7 @@ pub(super) async fn the_seeds_inserts_change_what_an_attached_database_says(kind
     }
     let settings = store.settings().await.unwrap();
     assert!(settings.iter().any(|row| row.name == "mcp_server_name" && row.value == "site"));
-    assert!(settings.iter().all(|row| row.name.starts_with("mcp_")), "no others are read");
+    assert!(settings.iter().all(|row| row.name.starts_with("mcp_")), "no other settings");
 }
 
 pub(super) async fn what_changes_in_an_attached_database_raises_a_revision(kind: Kind) {
@@ -187,7 +187,7 @@ pub(super) async fn a_site_of_many_users_is_followed(kind: Kind) {
     let until = async |token: &str, expected: Option<&str>| {
         let started = Instant::now();
         while login(token).await.as_deref() != expected {
-            assert!(started.elapsed() < PATIENCE, "`{token}` never speaks for {expected:?}");
+            assert!(started.elapsed() < PATIENCE, "`{token}` never identifies {expected:?}");
             tokio::task::yield_now().await;
         }
     };

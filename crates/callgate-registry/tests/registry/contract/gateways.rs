@@ -16,7 +16,7 @@ pub(crate) async fn the_first_key_stays_the_first_until_it_is_old(registry: Regi
     assert!(added("other", "cc", None).await);
     let keys = store.keys("session").await.unwrap();
     assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
-    assert!(keys.iter().all(|key| key.active_from <= key.created_at), "it signs at once");
+    assert!(keys.iter().all(|key| key.active_from <= key.created_at), "signs at once");
     // A new key is added when the newest one is old enough.
     assert!(!added("session", "bb", Some(3600)).await);
     let before = store.change_counters().await.unwrap();
@@ -66,11 +66,11 @@ pub(crate) async fn sessions_are_read_in_the_order_of_their_changes(registry: Re
     assert_eq!(after.sessions, now.number);
     let rows = store.sessions_after(0).await.unwrap();
     let seen: Vec<(&str, bool)> = rows.iter().map(|row| (row.nonce.as_str(), row.ended)).collect();
-    assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
+    assert_eq!(seen, [("b", true), ("a", true)], "ended sessions stay ended");
     let (older, newer) = rows.split_first().unwrap();
     assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
     store.delete_sessions(10, 10).await.unwrap();
-    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
+    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "expired");
     change("c", true, 20).await;
     store.delete_sessions(10, 1).await.unwrap();
     let left = store.sessions_after(0).await.unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn messages_are_read_in_order_and_forgotten(registry: Registry)
     assert_eq!(rows.last().map(|row| row.number), Some(after.messages));
     assert!(store.messages_after(after.messages).await.unwrap().is_empty());
     store.delete_messages(3600).await.unwrap();
-    assert_eq!(store.messages_after(0).await.unwrap().len(), 3, "they are young");
+    assert_eq!(store.messages_after(0).await.unwrap().len(), 3, "they are recent");
     store.delete_messages(-3600).await.unwrap();
     assert!(store.messages_after(0).await.unwrap().is_empty());
 }

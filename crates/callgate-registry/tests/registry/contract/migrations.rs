@@ -108,7 +108,7 @@ pub(crate) async fn the_install_file_and_migrating_make_the_same(kind: Kind) {
     let dialect = installed.url.dialect();
     installed.sql(&std::fs::read_to_string(crate::install::path(dialect)).unwrap()).await;
     let (_, applied) = installed.migrate(None).await.unwrap();
-    assert_eq!(applied, Vec::<&str>::new(), "it is taken for a registry that is up to date");
+    assert_eq!(applied, Vec::<&str>::new(), "the installed registry is up to date");
     let migrated = kind.registry().await.place;
     let queries = schema(dialect).iter().chain(NOTES);
     for query in queries {

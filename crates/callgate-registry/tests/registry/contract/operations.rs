@@ -40,7 +40,7 @@ pub(crate) async fn a_method_is_added_changed_and_removed_with_its_actions(regis
     store.update_method(&changed, &changed, Some(&needs)).await.unwrap();
     store.remove_method("a.b").await.unwrap();
     let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action stays for a namesake");
+    assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action is left behind");
 }
 
 pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes(
@@ -93,7 +93,7 @@ pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: R
         let masks = rows.actions.into_iter().map(|action| (action.plugin, action.mask));
         masks.collect::<std::collections::BTreeMap<_, _>>()["K"].clone()
     };
-    // An import keeps the highest of the mask in the registry and those of its methods.
+    // An import keeps the highest mask: the one in the registry, or one of the imported methods.
     let write = |id: &str, mask| ImportChange::Write {
         row: Box::new(of(id, "K")),
         needs: Some(needs(mask).into()),
@@ -328,7 +328,7 @@ pub(crate) async fn names_and_sections_are_written_once(registry: Registry) {
     assert_eq!(name.as_deref(), Some("a_b"));
     store.store_tool_names(&[(id, "other".to_owned())]).await.unwrap();
     let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
-    assert_eq!(name.as_deref(), Some("a_b"), "what is there stays");
+    assert_eq!(name.as_deref(), Some("a_b"), "existing names are kept");
     store.add_section("s", "Mine", Mask::Read).await.unwrap();
     store.ensure_sections(&["s".to_owned(), "t".to_owned()]).await.unwrap();
     let sections = store.sections().await.unwrap();
@@ -374,7 +374,7 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     assert_eq!((rows.methods.len(), rows.actions.len(), rows.sections.len()), (2, 2, 1));
     assert_eq!(rows.types, [class]);
     assert_eq!(store.imports().await.unwrap(), [note("a", "1"), note("b", "1")]);
-    // Computed from rows that have changed since.
+    // This import was computed from rows that have changed since.
     assert!(matches!(store.import(&import).await, Err(StoreError::Conflict)));
     let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
     let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
@@ -482,7 +482,7 @@ pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(reg
     let replace = async |old: &Secret, new: &Secret| {
         store.replace_credential(ada, "shop", old, new).await.unwrap()
     };
-    assert!(!replace(&old, &new).await, "there is none");
+    assert!(!replace(&old, &new).await, "no credential");
     store.set_credential(ada, "shop", &old).await.unwrap();
     store.set_credential(ada, "node", &old).await.unwrap();
     let before = store.change_counters().await.unwrap().access;

@@ -9,7 +9,8 @@ use callgate_registry::{
 
 use crate::databases::{Kind, Registry};
 
-/// The four INSERTs of the seed, and one into `rpc_methods` in the format of Festi's migrations.
+/// Statements of a Festi application that add a section, an action and grants, and a statement that
+/// inserts a method in the format of Festi's migrations.
 const FESTI: &str = r#"
 INSERT INTO festi_sections (caption, ident, mask)
 VALUES ('User Management', 'user_management', '6');

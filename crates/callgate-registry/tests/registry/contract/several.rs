@@ -205,9 +205,9 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
     assert_eq!(store.messages_after(numbers[9]).await.unwrap(), messages[10..]);
     let sessions = store.sessions_after(0).await.unwrap();
     assert_eq!(sessions.len(), 3);
-    assert!(sessions.iter().all(|session| session.ended), "what has ended stays so");
+    assert!(sessions.iter().all(|session| session.ended), "ended sessions stay ended");
     store.delete_messages(3600).await.unwrap();
-    assert_eq!(store.messages_after(0).await.unwrap().len(), messages.len(), "they are new");
+    assert_eq!(store.messages_after(0).await.unwrap().len(), messages.len(), "they are recent");
     store.delete_messages(-3600).await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap(), []);
     store.post_message("05", "{}").await.unwrap();
@@ -228,11 +228,11 @@ pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     for number in 0..3 {
-        // The last one belongs to a user who does not exist.
+        // The last token belongs to a user who does not exist.
         let owner = if number == 2 { 999 } else { ada };
         store.add_token(&token(owner, number)).await.unwrap();
     }
-    // More than one statement accepts, most of them unknown.
+    // More digests than one statement accepts. Most of them are unknown.
     let listed = registry.place.scale().listed;
     let digests: Vec<String> = (1..listed).map(|number| format!("{number:064x}")).collect();
     let mut found = store.tokens_by_digest(&digests).await.unwrap();

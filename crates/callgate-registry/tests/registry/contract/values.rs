@@ -182,7 +182,7 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
     let tokens = store.tokens().await.unwrap();
     let ends: Vec<_> = tokens.iter().map(|token| token.expires_at).collect();
     assert_eq!(ends, [None, Some(0), Some(LATE)]);
-    // Another program whose time zone differs from UTC.
+    // Writes like another program whose time zone differs from UTC.
     let use_them = format!("UPDATE callgate_tokens SET last_used_at = {}", registry.place.now());
     registry.place.sql(&format!("{}{use_them}", registry.place.far_zone())).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -203,7 +203,7 @@ pub(crate) async fn what_must_be_there_once_is_refused_twice(registry: Registry)
     let first = registry.store.add_token(&token).await.unwrap();
     let before = registry.store.change_counters().await.unwrap();
     let StoreError::Database(error) = registry.store.add_token(&token).await.unwrap_err() else {
-        panic!("expected what the database says")
+        panic!("expected a database error")
     };
     assert_eq!(error.kind, DatabaseErrorKind::Duplicate, "{error}");
     assert_eq!(registry.store.change_counters().await.unwrap(), before);

@@ -7,6 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::bridge::receive::message::MessageId;
 
+/// How a request is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelBy {
     Message,

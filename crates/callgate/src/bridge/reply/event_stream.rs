@@ -76,7 +76,7 @@ impl Bridge {
                 if let Some(live) = live {
                     self.listen_to(&live, &mut position).await;
                 }
-                // The server has no stream for this session. Waits until the session is replaced.
+                // There is no session, or the server has no stream for the session. Waits for a new session.
                 std::future::pending::<()>().await;
             };
             let is_over = tokio::select! {
@@ -90,7 +90,7 @@ impl Bridge {
         }
     }
 
-    /// Keeps the stream of one session open. Returns only if the server has no stream for the session.
+    /// Keeps the stream of one session open. Returns only if the server refuses to open the stream.
     async fn listen_to(&self, live: &OpenSession, position: &mut StreamPosition) {
         let mut pause = RETRY_DELAY;
         loop {
@@ -121,7 +121,7 @@ impl Bridge {
         }
     }
 
-    /// Relays messages until the stream ends. Returns the delay that the server requested.
+    /// Relays messages until the stream ends. Returns the delay that the server requested, if there is one.
     async fn relay_stream(
         &self,
         mut events: EventStream,

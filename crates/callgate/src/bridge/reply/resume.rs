@@ -1,4 +1,4 @@
-//! Relays a response with an event stream, and resumes the stream if the connection closes.
+//! Relays a response that is an event stream, and resumes the stream if the connection closes.
 //!
 //! The stream of the session itself is reopened in `event_stream.rs` (`listen_to`).
 
@@ -12,7 +12,7 @@ use crate::bridge::session::OpenSession;
 use crate::bridge::{Bridge, BridgeFailure};
 
 impl Bridge {
-    /// Relays a response with an event stream. Resumes the stream if the connection closes.
+    /// Relays a response that is an event stream. Resumes the stream if the connection closes.
     pub(crate) async fn relay_event_stream(
         &self,
         sent: &SentRequest<'_>,
@@ -43,7 +43,7 @@ impl Bridge {
         }
     }
 
-    /// Resumes a stream after the event `id`. Returns `None` if the server does not resume it.
+    /// Resumes a stream after the event `id`. Returns `None` if the server does not resume the stream.
     async fn resume(
         &self,
         id: &str,

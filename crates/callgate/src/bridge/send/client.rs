@@ -38,7 +38,7 @@ pub(crate) struct ServerClient {
     tls: ClientConfig,
     pool: Mutex<LimitedPool>,
     suspend: SuspendDetector,
-    /// Number of times that the system was suspended. After each, connections may be dead.
+    /// Number of times that the system was suspended. After each suspend, connections may be dead.
     suspends: watch::Sender<u64>,
 }
 
@@ -131,7 +131,7 @@ impl ServerClient {
             let mut pool = self.pool();
             *pool = LimitedPool::new(&self.tls, pool.connect);
             self.suspends.send_modify(|suspends| *suspends += 1);
-            tracing::info!("system was suspended, reconnecting");
+            tracing::info!("the system was suspended; opening new connections");
         }
     }
 

@@ -17,7 +17,8 @@ pub(crate) struct QueuedMessage {
 }
 
 impl Bridge {
-    /// Sends the queued messages. Sets `last_sent` to the number of each message once it is sent.
+    /// Sends the queued messages. After each message that was sent or could not be sent, sets `last_sent` to the number
+    /// of the message.
     pub(crate) async fn send_one_way_messages(
         &self,
         mut queue: mpsc::Receiver<QueuedMessage>,

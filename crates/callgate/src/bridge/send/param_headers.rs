@@ -1,5 +1,5 @@
 //! `Mcp-Param-*`: headers that repeat arguments of a modern call, as annotated in the schema of the tool. The schemas
-//! are read from relayed responses to `tools/list`.
+//! are read from responses to `tools/list`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -39,9 +39,9 @@ mod tests {
         let suspend = SuspendDetector(Mutex::new((start, wall)));
         let second = Duration::from_secs(1);
         assert!(!suspend.check(start + second, wall + second));
-        assert!(suspend.check(start + 2 * second, wall + 600 * second), "asleep");
+        assert!(suspend.check(start + 2 * second, wall + 600 * second), "suspended");
         assert!(!suspend.check(start + 3 * second, wall + 601 * second));
         assert!(suspend.check(start + 60 * second, wall + 658 * second), "stopped");
-        assert!(!suspend.check(start + 61 * second, wall), "set back");
+        assert!(!suspend.check(start + 61 * second, wall), "the clock was set back");
     }
 }

@@ -67,8 +67,8 @@ impl SourceSchema {
         Some((path, inside))
     }
 
-    /// Returns a digest of a definition and of all definitions it refers to, or `None` if one of them refers to
-    /// something outside of this schema.
+    /// Returns a digest of a definition and of all definitions that it refers to. Returns `None` if one of them refers
+    /// to something outside of this schema.
     fn digest(&self, path: &str) -> Option<[u8; 32]> {
         let mut reachable = BTreeMap::new();
         let mut waiting = vec![path.to_owned()];
@@ -88,9 +88,9 @@ impl SourceSchema {
 #[derive(Debug, Default)]
 pub struct Components {
     schemas: BTreeMap<String, Value>,
-    /// Key of each definition, by the digest of the definition and of all definitions it refers to.
+    /// Key of each definition, by the digest of the definition and of all definitions that it refers to.
     keys: HashMap<[u8; 32], String>,
-    /// Number of keys that begin with each name.
+    /// For each name, the number of keys that begin with the name.
     numbers: HashMap<String, usize>,
 }
 

@@ -38,7 +38,8 @@ pub(super) struct MethodListCache {
     /// Placeholder for callers whose list is unknown. Hides all methods.
     unknown: Arc<VisibleMethods>,
     requests: Arc<Shares>,
-    /// Whether the last request of any caller failed. Only changes of this value are logged.
+    /// Whether the last request failed, for whichever caller. Only the first failure and the next success are logged
+    /// above level debug.
     is_failing: AtomicBool,
     /// Incremented when the methods of a caller change.
     changes: watch::Sender<u64>,
@@ -228,7 +229,7 @@ impl MethodListCache {
         ids
     }
 
-    /// Logs the first failure and the first success after it.
+    /// Logs the first failure as a warning, further failures at level debug, and the next success.
     fn log_failure(&self, caller: &Caller, error: Option<&ListError>) {
         let was_failing = self.is_failing.swap(error.is_some(), Ordering::Relaxed);
         let (upstream, caller) = (&*self.name, caller.name());

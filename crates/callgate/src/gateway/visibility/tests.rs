@@ -27,7 +27,7 @@ async fn a_caller_sees_what_their_grants_allow_and_the_service_lists() {
     assert_eq!(listed(&gateway, &ada).await, ["local", "open", "read"]);
     // Bob may only read, whatever the service lists.
     assert_eq!(listed(&gateway, &bob).await, ["local", "open"]);
-    assert_eq!(listed(&gateway, &caller(3)).await, ["local"], "it lists nothing for others");
+    assert_eq!(listed(&gateway, &caller(3)).await, ["local"], "the service lists nothing for 3");
 
     let ada = gateway.prepare(ada).await;
     assert!(gateway.describe(&ada, "read").is_ok());
@@ -47,7 +47,7 @@ async fn a_caller_sees_what_their_grants_allow_and_the_service_lists() {
             Err(other) => panic!("{id}: {other}"),
         }
     }
-    assert_eq!(site.calls(), ["read", "open"], "what is not listed is not sent");
+    assert_eq!(site.calls(), ["read", "open"], "calls of methods that are not listed are not sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,15 +66,15 @@ async fn rights_that_shrink_are_noticed_within_the_time_that_is_said() {
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
     site.list(1, &["open"]);
     tokio::time::advance(MAX_AGE / 2).await;
-    assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"], "asked beside");
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"], "not yet updated");
     settle().await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
-    assert!(changes.has_changed().unwrap(), "those who listen are told");
+    assert!(changes.has_changed().unwrap(), "subscribers are notified");
     assert_eq!(site.asked(), 2);
 
     site.list(1, &[]);
     tokio::time::advance(MAX_AGE).await;
-    assert_eq!(listed(&gateway, &caller(1)).await, ["local"], "an answer too old is not used");
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local"], "an expired list is not used");
     assert_eq!(site.asked(), 3);
 }
 
@@ -290,5 +290,5 @@ async fn cached_lists_are_kept_while_the_upstream_is_unchanged() {
     assert_eq!((site.asked(), other.asked()), (1, 1));
     gateway.set_dynamic_upstreams([]);
     let seen = listed(&gateway, &caller(1)).await;
-    assert_eq!(seen, ["local", "more", "open"], "nobody has a say in it any more");
+    assert_eq!(seen, ["local", "more", "open"], "no service restricts `more` any more");
 }

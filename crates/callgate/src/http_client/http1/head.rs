@@ -25,7 +25,7 @@ pub(crate) struct ResponseHead {
 #[derive(Debug, Clone)]
 pub(crate) enum ResponseHeaders {
     Map(Box<HeaderMap>),
-    /// The head of the response. Most calls use no header.
+    /// The head of the response, which is parsed again if a header is needed. Most calls need no header.
     Raw(Box<[u8]>),
 }
 
@@ -169,7 +169,8 @@ impl<'a> FramingHeaders<'a> {
     }
 
     fn is_persistent(&self, version: u8) -> bool {
-        // If a response has a length and an encoding, servers and proxies may disagree on where the next one begins.
+        // If a response has a length and an encoding, servers and proxies may disagree on where the next response
+        // begins.
         let has_length = self.length.is_some() || self.is_length_invalid;
         let is_ambiguous = self.encoding.is_some() && has_length;
         (version == 1 || self.is_kept_alive) && !is_ambiguous && !self.is_closed

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Connection;
 use crate::http_client::IDLE_TIMEOUT;
 
-/// A connection of this runtime is preferred if it was used at most this long before the last used connection. The
-/// longer a connection is idle, the more likely it is that the service closes it.
+/// A connection of the current runtime is preferred if it has been idle for at most this much longer than the
+/// connection that was used last. The longer a connection is idle, the more likely it is that the service closes it.
 const MAX_OLDER: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub(super) struct IdleConnections {
 struct State {
     /// Each connection with the time at which it is closed, the latest at the end.
     connections: Vec<(Instant, Connection)>,
-    /// The task that closes connections in time.
+    /// The task that closes connections when their time is over.
     closer: Option<JoinHandle<()>>,
 }
 
 impl State {
-    /// Removes a connection of this runtime that was used at most [`MAX_OLDER`] before the last used one. If there is
-    /// none, removes the last used one.
+    /// Removes a connection of this runtime that has been idle for at most [`MAX_OLDER`] longer than the connection
+    /// that was used last. If there is none, removes the connection that was used last.
     fn pop(&mut self, runtime: runtime::Id) -> Option<(Instant, Connection)> {
         let newest = self.connections.last()?.0;
         let is_own = |(until, connection): &(Instant, Connection)| {
@@ -51,8 +51,8 @@ impl IdleConnections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a connection that is open, as far as is known. A connection of another runtime is moved to this one,
-    /// because otherwise the thread of the other runtime would have to wake this thread. Waking takes 4,000
+    /// Returns a connection that is open, as far as is known. A connection of another runtime is moved to the current
+    /// runtime. Otherwise, the thread of the other runtime would have to wake this thread. Waking takes 4,000
     /// instructions, and the call would wait while the other thread is busy.
     pub(super) fn take(&self) -> Option<Connection> {
         let (now, runtime) = (Instant::now(), Handle::current().id());
@@ -82,7 +82,7 @@ impl IdleConnections {
         }
     }
 
-    /// Closes connections whose time is over. Returns the time at which the next one must be closed.
+    /// Closes connections whose time is over. Returns the time at which the next connection must be closed.
     fn close_expired(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();

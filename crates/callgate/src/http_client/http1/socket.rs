@@ -69,8 +69,8 @@ impl PlainConnector {
 }
 
 impl Socket {
-    /// Registers an idle socket at the current runtime instead of its own. Fails if the peer sent something or closed
-    /// the connection, which the thread of the other runtime may not have noticed yet.
+    /// Moves an idle socket from its runtime to the current runtime. Fails if the peer sent something or closed the
+    /// connection, which the thread of the other runtime may not have noticed yet.
     pub(super) fn moved(self) -> io::Result<Self> {
         fn check(mut socket: impl Read) -> io::Result<()> {
             match socket.read(&mut [0]) {

@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// Answers the request on a new connection with these parts, and closes the connection. Returns the outcome, and
-    /// whether the connection was kept.
+    /// whether the client kept the connection for another request.
     async fn answer(&self, parts: &[&str]) -> (String, bool) {
         let serving = async {
             let mut stream = self.accept().await;
@@ -98,7 +98,7 @@ async fn the_end_of_a_body_is_found() {
         let response = format!("HTTP/{response}");
         let found = server.answer(&[&response]).await;
         assert_eq!(found, (expected.to_owned(), is_kept), "{response}");
-        // In pieces.
+        // The same response arrives in two pieces.
         let (first, second) = response.split_at(response.len() / 2);
         assert_eq!(server.answer(&[first, second]).await.0, expected, "{response}");
     }

@@ -18,7 +18,7 @@ use crate::upstream::local::{Context, Error, TOOL_ERROR, guarded};
 use crate::upstream::{CallError, Client};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
-/// A request, with all data that its method needs to answer it.
+/// A request, with all data that is needed to answer the request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) mcp: &'a Arc<Mcp>,
@@ -45,7 +45,7 @@ impl CallContext {
         Client::new(self.channel.clone())
     }
 
-    /// Waits for the next message of the method to its client.
+    /// Waits for the next message that the method sends to the client.
     pub(crate) async fn next_outgoing(&self) -> Outgoing {
         some_or_pending(self.channel.as_ref().map(|channel| channel.next_outgoing())).await
     }
@@ -100,7 +100,7 @@ impl RequestContext<'_> {
         Ok(McpResponse::Call(Box::new(RunningCall::new(context, notifier, work))))
     }
 
-    /// Starts a function of the embedding program. `write` writes its result.
+    /// Starts a function of the embedding program. `write` writes the result of the function.
     pub(crate) fn run<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         target: CallTarget,

@@ -1,5 +1,5 @@
-//! Open calls, streams and questions, by session or connection and by id. Later messages of the client can answer or
-//! cancel them.
+//! Open calls, streams and questions, found by their id within a session or connection. Later messages of the client
+//! can answer a question, and cancel a call or a stream.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,8 @@ impl<T> InFlight<T> {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Inserts an entry, which exists until the guard is dropped. Replaces an entry with the same key.
+    /// Inserts an entry, which exists until the guard is dropped. An existing entry with the same key is
+    /// replaced.
     pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> InFlightGuard<T> {
         let (key, number) = ((scope, key), self.next_number());
         self.lock().insert(key.clone(), (number, value));
@@ -133,8 +134,8 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Waits until the client cancels. Cancellation safe. Never resolves if another request with the same key replaced
-    /// the entry.
+    /// Waits until the client cancels the call or ends its session. This method is cancel safe. The future never
+    /// resolves if another request with the same key replaced the entry.
     pub(crate) async fn cancelled(&mut self) {
         if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;

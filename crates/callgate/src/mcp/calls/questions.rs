@@ -54,7 +54,7 @@ pub(crate) struct CallTarget {
 }
 
 impl CallTarget {
-    /// Returns the target of a method without a name.
+    /// Creates a target that consists only of a method.
     pub(crate) fn of(method: &'static str) -> Self {
         Self { method, name: String::new(), arguments: None }
     }
@@ -190,7 +190,8 @@ async fn start_task(
 }
 
 impl AskedQuestions {
-    /// Answers the question if `given` contains a valid answer to the same question. Otherwise keeps it as open.
+    /// Answers the question if `given` contains a valid answer to the same question. Otherwise adds the question to the
+    /// unanswered ones.
     fn add(&mut self, question: PendingQuestion, given: &RecordedAnswers) {
         match given.get(&question.key).filter(|given| given.fits(&question)) {
             Some(RecordedAnswer { answer, .. }) => {

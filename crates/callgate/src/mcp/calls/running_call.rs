@@ -99,7 +99,7 @@ impl RunningCall {
             reply.unwrap_or_else(|error| error.with_id(&call.id).into())
         };
         let reply: BoxFuture<'static, _> = match (cancellation, &context.channel) {
-            // `async` blocks around the future would make it several times as large, and each move copies it.
+            // `async` blocks around the future would make the future several times as large, and each move copies it.
             (None, None) => Box::pin(work.map(move |reply| Some(to_reply(reply)))),
             (cancellation, _) => {
                 let (call, work) = (Arc::clone(&context), Box::pin(work));

@@ -164,7 +164,7 @@ impl RequestContext<'_> {
             return Err(McpError::invalid_params("subscriptions need a session"));
         };
         if subscribes && !state.subscriptions.contains(uri.as_ref()) {
-            let problem = format!("the URIs exceed {MAX_SUBSCRIPTIONS} bytes");
+            let problem = format!("the URIs of all subscriptions exceed {MAX_SUBSCRIPTIONS} bytes");
             return Err(McpError::invalid_params(problem));
         }
         Ok(self.empty_result())

@@ -68,8 +68,8 @@ pub(crate) fn initialize(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     Ok(McpResponse::SessionOpened { message, session: if is_http { open() } else { None } })
 }
 
-/// Returns the instructions for the model, and the cache scope that tells clients with whom they may share them. If
-/// the instructions include a summary of the tools, it covers only tools and sections that the caller may see.
+/// Returns the instructions for the model, and their cache scope, which says who may share the cached instructions. If
+/// the instructions include a summary of the tools, the summary covers only tools and sections that the caller may see.
 fn instructions(request: &RequestContext<'_>, settings: &Settings) -> (String, &'static str) {
     if !settings.instructions.is_empty() {
         return (settings.instructions.clone(), "public");

@@ -64,7 +64,7 @@ impl Prompt {
     }
 }
 
-/// The prompts of an application's functions. Each caller sees only the prompts that they may use.
+/// The prompts of an application's functions. A caller sees only the prompts that its grants allow.
 #[derive(Debug, Default)]
 pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
 

@@ -57,7 +57,7 @@ impl Prompt {
         Self::named(name).description(description)
     }
 
-    /// Creates a prompt without a description and arguments.
+    /// Creates a prompt without a description or arguments.
     #[doc(hidden)]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), title: None, description: None, arguments: Vec::new() }
@@ -178,7 +178,8 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     context.run(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
-/// Reads an object whose values are strings, with few members and without duplicate keys. An absent object is empty.
+/// Reads an object whose values are strings. Returns `None` for duplicate keys and for too many members. An absent
+/// object counts as empty.
 pub(super) fn string_map(object: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
     let members = strict_json::few_members(object.map_or("{}", RawValue::get)).ok()?;
     let text = |(name, raw): (Cow<'_, str>, &RawValue)| {

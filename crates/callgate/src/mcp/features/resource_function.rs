@@ -32,11 +32,11 @@ impl Address {
     }
 }
 
-/// Return types of functions with `#[resource]`: a text, bytes, or one or more [`ResourceContents`]. If the resource
-/// may not exist, the type is an `Option` of one of these.
+/// Return types of functions with `#[resource]`: a text, bytes, or one or more [`ResourceContents`]. If it is possible
+/// that the resource does not exist, the type is an `Option` of one of these types.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
-    note = "return `String`, `Vec<u8>`, `ResourceContents` or `Vec<ResourceContents>`; an `Option` of one if the resource may not exist; a `Result` if the function may fail"
+    note = "return `String`, `Vec<u8>`, `ResourceContents` or `Vec<ResourceContents>`, or an `Option` or a `Result` of one of these types"
 )]
 pub trait IntoContents: Send {
     /// Returns the contents, or `None` if the resource does not exist.
@@ -150,7 +150,7 @@ impl Resource {
     }
 }
 
-/// The resources of an application's functions. Each caller sees only the resources that they may read.
+/// The resources of an application's functions. A caller sees only the resources that its grants allow.
 #[derive(Debug, Default)]
 pub(crate) struct LocalResources {
     pub(crate) functions: Vec<ResourceFunction>,

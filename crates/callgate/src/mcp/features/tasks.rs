@@ -159,7 +159,7 @@ fn format_time(milliseconds: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
-    /// Notifies open streams. Separate from other changes, because tasks change often.
+    /// Notifies open streams of changed tasks. Other changes have a separate channel, because tasks change often.
     changes: broadcast::Sender<Arc<Task>>,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
     shares: Arc<Shares>,

@@ -1,7 +1,7 @@
-//! Determines the protocol era of a message, or the error. [`classify`] is a pure function of the kind of message, the
-//! headers and the body, and is used for HTTP and stdio.
+//! Determines the protocol era of a message, or the error for an invalid message. [`classify`] is a pure function of
+//! the kind of message, the headers and the body, and is used for HTTP and stdio.
 //!
-//! The body decides, and the headers must agree with the body. The first line that matches applies:
+//! The body determines the era, and the headers must agree with the body. The first row that matches applies:
 //!
 //! | message | result |
 //! | --- | --- |
@@ -14,7 +14,7 @@
 //! | a notification | accepted |
 //! | `initialize` without a complete modern `_meta` | the legacy handshake |
 //! | `_meta` names a revision | modern, see [`check_modern`] |
-//! | a modern version header, but no revision in `_meta` | 400 -32602 with the missing keys, if modern is offered |
+//! | a modern version header, but no revision in `_meta` | 400 -32602 with the missing keys, if modern revisions are offered |
 //! | anything else | legacy; an unknown version in the header is 400 -32600 |
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ fn legacy_only(version: &str, newest: Revision) -> McpError {
 const MAX_VERSION: usize = 100;
 
 fn unsupported(version: &str, newest: Revision) -> McpError {
-    // Lists only modern revisions. With a legacy revision, a client would send the same modern request again.
+    // Lists only modern revisions. If a legacy revision were listed, a client would repeat the modern request with it.
     let modern = newest.and_older().filter(|revision| revision.is_modern());
     let supported: Vec<&str> = modern.map(Revision::as_str).collect();
     let version: String = version.chars().take(MAX_VERSION).collect();
@@ -289,7 +289,7 @@ fn claimed(headers: Option<&dyn Headers>) -> Result<Option<Revision>, McpError> 
     let version = match headers.header(headers::PROTOCOL_VERSION) {
         Header::Absent => return Ok(None),
         Header::One(version) => version,
-        Header::Unusable => "(twice, or not plain text)",
+        Header::Unusable => "(occurs twice or is not plain text)",
     };
     match Revision::from_str(version) {
         Ok(revision) if !revision.is_modern() => Ok(Some(revision)),

@@ -101,8 +101,8 @@ impl<'de> Deserialize<'de> for Params<'de> {
 }
 
 impl<'a> Params<'a> {
-    /// Reads `params` again after `error`, to find the object with the error. Long `params` are not read again, because
-    /// this would take up to 5 ms for each of the objects.
+    /// Reads `params` again after `error`, to find out whether the error is in `params` or in `_meta`. Long `params`
+    /// are not read again, because reading takes up to 5 ms for each of the two objects.
     fn parse(raw: Option<&'a RawValue>, error: &serde_json::Error) -> Result<Self, McpError> {
         if raw.is_some_and(|raw| raw.get().len() > MAX_READ_AGAIN && raw.get().starts_with('{')) {
             let problem = format!("`params`: {}", strict_json::problem(error));

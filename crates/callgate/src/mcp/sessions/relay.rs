@@ -29,7 +29,8 @@ const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// Maximum number of sessions and users whose usage is counted.
 const MAX_COUNTED: usize = 100_000;
 
-/// Maximum number of messages that are relayed at the same time. Leaves database connections for other operations.
+/// Maximum number of messages that are relayed at the same time. The limit leaves database connections for other
+/// operations.
 const MAX_POSTS: usize = 2;
 
 /// Sends messages of clients to the other servers that share the sessions.

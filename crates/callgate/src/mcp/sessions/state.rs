@@ -41,7 +41,7 @@ pub enum SessionEdit {
     End,
     /// Sets the minimum severity of log messages.
     LogLevel(LogLevel),
-    /// Subscribes to a resource. Has no effect if the limit is reached.
+    /// Subscribes to a resource. Has no effect if the URIs of the session would exceed 16 KiB.
     Subscribe(String),
     /// Unsubscribes from a resource.
     Unsubscribe(String),

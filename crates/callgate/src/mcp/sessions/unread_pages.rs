@@ -9,7 +9,7 @@ use crate::mcp::Scope;
 /// Maximum number of sessions that are remembered.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Logs clients that call a tool without having read all pages of the list, once per session.
+/// Logs a warning, once per session, if a client calls a tool without having read all pages of the list.
 #[derive(Debug)]
 pub(crate) struct UnreadPages {
     /// Whether a page with a cursor was ever sent. Most lists have only one page.

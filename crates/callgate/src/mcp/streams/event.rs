@@ -10,8 +10,8 @@ use crate::upstream::BoxFuture;
 /// Interval between keep-alive events, and between checks of the caller's credential.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Maximum number of changes that are queued for a slow stream. If the stream misses some, all of its lists are
-/// reported as changed.
+/// Maximum number of changes that are queued for a slow stream. If the stream misses a change, it reports all of its
+/// lists and resources as changed.
 pub(crate) const MAX_WAITING: usize = 256;
 
 /// One event of a stream.
@@ -23,7 +23,8 @@ pub enum Event {
     Reply(CallReply),
     /// An event without content.
     KeepAlive,
-    /// An id from which the client can resume. With a time, the stream ends, and the client reconnects after that time.
+    /// An id from which the client can resume. If a time is given, the stream ends, and the client reconnects after
+    /// that time.
     Retry(Option<Duration>),
 }
 

@@ -1,5 +1,5 @@
 //! Streams that a legacy client can resume. Each event is stored and has an id. A client that reconnects sends the last
-//! id as `Last-Event-ID`. Needs a session and an [`EventStore`].
+//! id as `Last-Event-ID`. Only streams of sessions can be resumed, and only if the server has an [`EventStore`].
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -92,7 +92,8 @@ impl Filter {
         }
         let named = filter.resource_subscriptions.iter().chain(&filter.task_ids);
         if named.map(String::len).sum::<usize>() > MAX_SUBSCRIPTIONS {
-            let problem = format!("the URIs and ids exceed {MAX_SUBSCRIPTIONS} bytes");
+            let problem =
+                format!("the resource URIs and task ids exceed {MAX_SUBSCRIPTIONS} bytes");
             return Err(McpError::invalid_params(problem));
         }
         Ok(filter)
@@ -164,7 +165,7 @@ impl NotificationStream {
     }
 
     fn new(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>, filter: Filter) -> Self {
-        // Subscribes to changes before it reads the tools, so that no change is missed.
+        // Subscribes to changes before reading the tools, so that no change is missed.
         let tools = mcp.gateway.changes();
         let content = mcp.gateway.tools_hash(caller);
         let tasks = mcp.tasks.as_ref().filter(|_| !filter.task_ids.is_empty());
@@ -310,7 +311,7 @@ impl NotificationStream {
         }
     }
 
-    /// Notifies the client of all its tasks. Used if changes were missed.
+    /// Notifies the client of all tasks that it subscribed to. Used if changes were missed.
     async fn push_tasks(&mut self, caller: &Caller) {
         let mcp = Arc::clone(&self.mcp);
         for id in self.filter.task_ids.clone() {

@@ -1,4 +1,4 @@
-//! Error messages for invalid arguments: each names the argument, the expected and the actual value.
+//! Error messages for invalid arguments. Each message has the name of the argument, the expected and the actual value.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
@@ -31,7 +31,7 @@ impl ArgumentsError {
         Self(vec![shortened(problem)])
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
     pub(super) fn json(error: serde_json::Error) -> Self {
         Self::one(format!("arguments: {}", strict_json::problem(&error)))
     }

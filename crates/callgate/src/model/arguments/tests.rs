@@ -37,7 +37,7 @@ fn named_arguments_become_positional_in_the_order_of_the_signature() {
     let plan = user_get();
     let positional = |text| sent(&plan, text, ParamStyle::Positional).unwrap();
     assert_eq!(positional(r#"{"include_details":true,"id_user":7}"#), "[7,true]");
-    assert_eq!(positional(r#"{"id_user":7}"#), "[7]", "trailing absent ones are left out");
+    assert_eq!(positional(r#"{"id_user":7}"#), "[7]", "absent arguments at the end are omitted");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
     assert_eq!(by_position.unwrap(), "[1]");
     for wrong in [r#"{"id":null}"#, r#"{"id":1,"tags":[null]}"#] {
         let problem = lenient(wrong, ParamStyle::Named).unwrap_err();
-        assert!(!problem.contains("leave it out"), "{problem}");
+        assert!(!problem.contains("omit the argument"), "{problem}");
     }
     let hint = "omit the argument, since null is not allowed";
     let long = format!(r#"{{"id":1,"tags":null,"any":"{}"}}"#, "x".repeat(MAX_EXPLAINED));
@@ -236,7 +236,7 @@ fn undeclared_argument_is_sent_by_name_if_the_schema_allows_it() {
         let by_position = sent(&plan, text, ParamStyle::Positional).unwrap_err();
         assert_eq!(by_position, "unknown argument `extra`", "{more}");
     }
-    // A schema without properties does not restrict them.
+    // A schema that declares no properties allows all properties.
     let any = CompiledInput::compile(br#"{"type":"object","properties":{}}"#).unwrap();
     assert_eq!(sent(&any, r#"{"a":1}"#, ParamStyle::Named).unwrap(), r#"{"a":1}"#);
 }
@@ -427,8 +427,8 @@ fn renamed_parameter_is_rejected_under_its_original_name() {
     }
 }
 
-/// For each nesting level of a wrong argument, a validator that collects every problem needs twice the time. At this
-/// depth it would take hours and terabytes.
+/// With each nesting level of a wrong argument, the time of a validator that collects every problem doubles. At this
+/// depth, the validator would need hours and terabytes.
 #[test]
 fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch() {
     let schema = json!({

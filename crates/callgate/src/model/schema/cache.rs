@@ -1,4 +1,4 @@
-//! Compiled schemas, by their text. Methods with equal schemas share one.
+//! Compiled schemas, by their text. Methods with equal schemas share a compiled schema.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::lru_cache::LruCache;
 use crate::model::method::DefinitionError;
 
-/// Maximum number of compiled schemas in a cache; one takes about 4 KiB.
+/// Maximum number of compiled schemas in a cache. Each takes about 4 KiB.
 const MAX_COMPILED: usize = 10_000;
 
 /// Compiled schemas, each compiled on its first use.

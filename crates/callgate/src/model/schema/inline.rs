@@ -22,7 +22,7 @@ pub fn inline(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
     let Some(Value::Object(definitions)) = definitions else { return schema };
     let inliner = Inliner::new(&definitions);
-    // Clients that only look at the root must see its type.
+    // Some clients look only at the root, so the type must be there.
     for _ in 0..definitions.len() {
         let Value::Object(root) = &mut schema else { break };
         let Some((_, definition)) = inliner.target(root) else { break };
@@ -45,7 +45,7 @@ struct Inliner<'a> {
     definitions: &'a Map<String, Value>,
     /// Sizes of the definitions, in bytes.
     sizes: BTreeMap<&'a str, usize>,
-    /// For each definition, the definitions it refers to.
+    /// For each definition, the definitions that it refers to.
     targets: BTreeMap<&'a str, Vec<&'a str>>,
     by_reference: BTreeSet<&'a str>,
 }
@@ -100,8 +100,8 @@ impl<'a> Inliner<'a> {
         })
     }
 
-    /// Keeps a definition as a reference if its inlined form is too large. Measures the definitions it refers to first,
-    /// so that inlining is idempotent.
+    /// Keeps a definition as a reference if its inlined form is too large. First measures the definitions that it
+    /// refers to, so that inlining is idempotent.
     fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
@@ -146,7 +146,8 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// Annotation keywords. If both the definition and the referring schema have one, the referring schema's value is used.
+/// Annotation keywords. If a definition and the schema that refers to it have the same annotation, the value of the
+/// referring schema is used.
 const ANNOTATIONS: [&str; 6] =
     ["title", "description", "default", "examples", "deprecated", "$comment"];
 
@@ -320,7 +321,7 @@ mod tests {
         assert!(inline(schema)["$defs"].is_object());
     }
 
-    /// Without the limit, the longer text would be inlined to 4 GB and the shorter one to 65 MB.
+    /// Without the limit, the schema with the longer text would become 4 GB large, and the other schema 65 MB.
     #[test]
     fn many_references_to_long_texts_add_bounded_bytes() {
         for length in [1 << 20, MAX_INLINE_BYTES / 2] {
@@ -349,7 +350,7 @@ mod tests {
         assert!(schema["$defs"].as_object().unwrap().len() > 1);
     }
 
-    /// Each level doubles the size: inlined, 40 levels would not fit into memory.
+    /// Each level doubles the size: a schema with 40 inlined levels would not fit into memory.
     #[test]
     fn exponential_definitions_are_not_inlined() {
         let level = |n: u32| {

@@ -1,5 +1,5 @@
-//! Normalisation of foreign schemas (from rows, classes or services): repairs PHP's empty objects and
-//! removes keywords that model APIs reject. Keeps the order of keys.
+//! Normalises schemas from rows, classes and services: repairs empty objects that PHP writes as `[]`, and removes
+//! keywords that the APIs of language models reject. Keeps the order of keys.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ const WIDTHS: [&str; 14] = [
 /// if the schema of one tool has them.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
 
-/// Keywords that the root may have if properties are to be renamed.
+/// Properties are renamed only if the root has no keywords other than these.
 const PLAIN_AT_ROOT: [&str; 8] = [
     "type",
     "properties",
@@ -73,13 +73,13 @@ pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
     for_each_schema_mut(&mut schema, &mut clean);
     if let Value::Object(map) = &mut schema {
         map.shift_remove("$schema");
-        // Only a row of the registry can turn the check off.
+        // Only `Method::unchecked` can turn the check off, not a schema.
         map.shift_remove(UNCHECKED);
     }
     Ok(schema)
 }
 
-/// Normalises an input schema. Returns the check schema and the advertised schema if it differs.
+/// Normalises an input schema. Returns the check schema, and the advertised schema if it differs from the check schema.
 pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionError> {
     let mut schema = subschema(schema)?;
     let Value::Object(root) = &mut schema else {
@@ -119,8 +119,8 @@ pub(super) fn hide_own_keywords(root: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the properties of hidden root unions to the advertised schema. If several members declare the same property,
-/// its schema is the union of theirs.
+/// Adds the properties of hidden root unions to the advertised schema. If several members of the unions declare the
+/// same property, its schema becomes the union of their schemas.
 fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
@@ -143,9 +143,9 @@ fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     }
 }
 
-/// Renames properties whose names clients reject: some model APIs reject a request with a name that does not match
-/// `^[a-zA-Z0-9_.-]{1,64}$`. Adds [`WIRE_NAME`] to renamed properties. Changes nothing if a keyword of the root other
-/// than `required` refers to property names.
+/// Renames properties whose names clients reject: some APIs of language models reject a request with a name that does
+/// not match `^[a-zA-Z0-9_.-]{1,64}$`. Adds [`WIRE_NAME`] to renamed properties. Changes nothing if the root has
+/// keywords other than [`PLAIN_AT_ROOT`], because these could refer to property names.
 pub(super) fn rename_properties(root: &mut Map<String, Value>) {
     let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };

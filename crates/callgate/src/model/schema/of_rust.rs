@@ -12,8 +12,7 @@ use super::validator::compile_properties;
 use super::walk::for_each_schema_mut;
 use crate::model::method::DefinitionError;
 
-/// Returns the check schema and the advertised schema of a function's arguments, which are the fields of
-/// `A`.
+/// Returns the check schema and the advertised schema of a function's arguments, which are the fields of `A`.
 ///
 /// The check schema has the bounds of integers, which clients do not need. It has no defaults, because serde fills them
 /// in.
@@ -40,8 +39,8 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     (check, schema)
 }
 
-/// Returns the schema of a form with the fields of `T`. Clients show only flat objects of strings, numbers, booleans
-/// and choices, without `null`.
+/// Returns the schema of an elicitation form with the fields of `T`. Clients show only flat objects of strings,
+/// numbers, booleans and choices, without `null`.
 pub(crate) fn form<T: JsonSchema>() -> Result<Value, String> {
     let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
     drop_wrong_defaults(&mut schema);
@@ -55,14 +54,15 @@ pub(crate) fn form<T: JsonSchema>() -> Result<Value, String> {
         let is_shown = property.as_object_mut().is_some_and(make_form_field);
         if !is_shown {
             return Err(format!(
-                "field `{name}` is not a string, a number, a boolean, an enum without data, or an `Option` of one"
+                "field `{name}` is not a string, a number, a boolean, an enum without data, or an `Option` of one of \
+                 these"
             ));
         }
     }
     Ok(schema)
 }
 
-/// Converts the schema of a field. Returns `false` if clients cannot show it.
+/// Converts the schema of a field. Returns `false` if clients cannot show the field.
 fn make_form_field(field: &mut Map<String, Value>) -> bool {
     if let Some(Value::Array(either)) = field.get("anyOf")
         && let [Value::Object(one), null] = either.as_slice()
@@ -99,7 +99,7 @@ fn make_form_field(field: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Returns the schema of a function's result, or `None` if it would allow any value or only null.
+/// Returns the schema of a function's result, or `None` if the schema would allow any value or only null.
 pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> {
     let schema = schema::<R>(SchemaSettings::draft2020_12().for_serialize());
     let Some(root) = schema.as_object() else { return Ok(None) };
@@ -159,8 +159,8 @@ fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// Converts the union of constants that schemars generates for documented enums to an `enum`, since many
-/// clients ignore such unions. The documentation of variants is added to the description.
+/// Converts a union of constants to the keyword `enum`, because many clients ignore such unions. schemars generates
+/// these unions for enums with doc comments on variants. The comments are added to the description.
 fn list_choices(schema: &mut Map<String, Value>) {
     if let Some(choices) = Choices::of(schema) {
         choices.write(schema);

@@ -208,7 +208,7 @@ fn branch(schema: &Schema, kind: &str) -> Value {
     Value::Object(branch)
 }
 
-/// Adds `anyOf`. If the schema already has `anyOf`, adds the new one in `allOf`.
+/// Adds `anyOf` with these branches. If the schema already has `anyOf`, adds the new one to `allOf`.
 fn add_union(schema: &mut Schema, at: usize, branches: Value) {
     if !schema.contains_key("anyOf") {
         schema.shift_insert(at.min(schema.len()), "anyOf".to_owned(), branches);
@@ -225,7 +225,7 @@ fn is_within(member: &Value, types: &[String]) -> bool {
     match member.get("type") {
         Some(Value::String(kind)) => is_listed(kind),
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).all(is_listed),
-        // A list of types that has become a union already.
+        // The member had a list of types, which has already become a union.
         _ => UNIONS
             .iter()
             .filter_map(|keyword| member.get(*keyword)?.as_array())
@@ -233,8 +233,8 @@ fn is_within(member: &Value, types: &[String]) -> bool {
     }
 }
 
-/// Returns `true` if a nested property has the annotation `x-mcp-header`. Clients find the annotation only below
-/// `properties`.
+/// Returns `true` if a nested property has the annotation `x-mcp-header`. Such a property must not move into a union,
+/// because clients find the annotation only below `properties`.
 fn has_headers(schema: &Schema) -> bool {
     let mut found = false;
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -244,7 +244,7 @@ fn has_headers(schema: &Schema) -> bool {
     found
 }
 
-/// Adds a type to properties and to members of unions that have no type.
+/// Adds a type to untyped properties, and to untyped members of unions.
 fn type_members(schema: &mut Schema) {
     let outer = schema.get("type").and_then(Value::as_str).map(ToOwned::to_owned);
     for keyword in UNIONS {
@@ -566,7 +566,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-        /// The rewritten schema allows the same values, and rewriting it changes nothing.
+        /// The rewritten schema allows the same values, and rewriting it again changes nothing.
         #[test]
         fn the_same_values_are_valid(
             schema in any_schema(), values in prop::collection::vec(any_value(), 12),

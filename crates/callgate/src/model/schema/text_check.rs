@@ -16,7 +16,7 @@ use super::walk;
 /// Maximum number of properties of an object: [`Present`] has one bit for each.
 const MAX_PROPERTIES: usize = 64;
 
-/// Keywords that this check knows, beside `anyOf`.
+/// Keywords that this check supports, in addition to `anyOf`.
 const KEYWORDS: [&str; 8] = [
     "additionalProperties",
     "enum",
@@ -125,13 +125,13 @@ impl TextCheck {
         }
     }
 
-    /// Returns `true` if the text is a valid value. If it returns `false`, the text may be valid nevertheless.
+    /// Returns `true` only if the text is a valid value. If the result is `false`, the text may be valid nevertheless.
     pub(crate) fn accepts(&self, text: &str) -> bool {
         self.properties(text).is_some()
     }
 
     /// Returns the properties of a valid object, by their order in the schema. For other valid values, the set is
-    /// empty. If it returns `None`, the text may be valid nevertheless.
+    /// empty. If the result is `None`, the text may be valid nevertheless.
     pub(crate) fn properties(&self, text: &str) -> Option<Present> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let present = self.deserialize(&mut deserializer).ok()?;
@@ -186,7 +186,7 @@ fn strings(options: &Value) -> Option<Vec<String>> {
     options.as_array()?.iter().map(|option| option.as_str().map(ToOwned::to_owned)).collect()
 }
 
-/// Fails without a reason, since nobody reads it.
+/// Fails without a reason, because nobody reads the reason.
 fn unknown<T, E: Error>() -> Result<T, E> {
     Err(E::custom(""))
 }

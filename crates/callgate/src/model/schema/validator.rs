@@ -19,7 +19,8 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     }
     let built = match build(schema) {
         Err(_) if !unchecked_patterns(schema).is_empty() => {
-            // This fails if a reference points into a keyword that was left out. Then only the type is checked.
+            // Compiling fails if a reference points into a keyword that was left out. In this case, only the type is
+            // checked.
             build(&without_unchecked_patterns(schema.clone())).or_else(|_| {
                 build(&json!({"type": schema.get("type").unwrap_or(&json!("object"))}))
             })
@@ -63,7 +64,7 @@ fn patterns_of(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     schema.get("pattern").and_then(Value::as_str).into_iter().chain(names)
 }
 
-/// Returns `true` for a valid pattern that cannot be matched in linear time.
+/// Returns `true` for a valid pattern that needs a backtracking engine or is too large when compiled.
 fn is_unchecked(pattern: &str) -> bool {
     let schema = json!({"pattern": pattern});
     build(&schema).is_err() && jsonschema::draft202012::new(&schema).is_ok()

@@ -41,7 +41,7 @@ pub(crate) fn is_annotation(keyword: &str) -> bool {
         )
 }
 
-/// Keywords with a reference.
+/// Keywords whose value is a reference.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
 /// Visits a schema and all nested schemas, outer ones first.

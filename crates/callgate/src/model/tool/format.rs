@@ -22,7 +22,7 @@ pub(crate) enum ToolFormat {
     Rest,
     /// MCP up to 2025-03-26: without title and output schema. Clients of 2024-11-05 ignore the annotations.
     Plain,
-    /// MCP from 2025-06-18: output schemas other than objects are wrapped in a property `result`.
+    /// MCP 2025-06-18 and 2025-11-25: output schemas other than objects are wrapped in a property `result`.
     ObjectOutput,
     /// MCP from 2026-07-28: any output schema.
     AnyOutput,
@@ -67,9 +67,9 @@ pub(crate) enum OutputKind {
     Unknown,
     /// The root is an object.
     Object,
-    /// Another type. It is wrapped in an object for the revisions of 2025.
+    /// Another type. In [`ToolFormat::ObjectOutput`], it is wrapped in an object.
     Wrapped,
-    /// Another type that cannot be wrapped. The schema is left out for the revisions of 2025.
+    /// Another type that cannot be wrapped. In [`ToolFormat::ObjectOutput`], the schema is left out.
     Unwrappable,
 }
 
@@ -90,7 +90,7 @@ impl ToolParts {
         (self.output_end > self.input_end).then_some(start..self.output_end as usize)
     }
 
-    /// Takes a tool in the REST format, and appends it in the format `format`.
+    /// Converts `tool` from the REST format to `format`, and appends it to `out`.
     pub(crate) fn write(&self, format: ToolFormat, name: &str, tool: &[u8], out: &mut Vec<u8>) {
         if format == ToolFormat::Rest {
             return out.extend_from_slice(tool);
@@ -134,7 +134,7 @@ impl ToolParts {
     }
 }
 
-/// Schemas for MCP, with single types, if they differ from the schemas for REST.
+/// Schemas for MCP, rewritten by [`single_types`]. `None` if a schema is the same as for REST.
 #[derive(Debug)]
 pub(crate) struct McpSchemas {
     input: Option<Box<[u8]>>,

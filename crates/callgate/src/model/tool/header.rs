@@ -1,5 +1,5 @@
 //! `x-mcp-header`: arguments that clients repeat in HTTP headers, so that proxies can route by them. Clients drop tools
-//! with an invalid annotation, so methods with one are rejected here.
+//! with an invalid annotation, so methods with an invalid annotation are rejected here.
 
 use serde_json::Value;
 
@@ -49,7 +49,8 @@ fn collect<'a>(
         let mut out_of_reach = false;
         for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
         if out_of_reach {
-            let problem = "is not supported here; only a parameter, or a property of an object parameter, can have it";
+            let problem =
+                "is supported only on a parameter, or on a property of an object parameter";
             return Err(DefinitionError::Header(problem.to_owned()));
         }
     }

@@ -125,7 +125,7 @@ proptest! {
         // Names are unique.
         let distinct: HashSet<&ToolName> = first.values().collect();
         prop_assert_eq!(distinct.len(), first.len());
-        // No method is refused. That could only happen if an id equals the hashed name of another.
+        // No method is refused. A refusal would need an id that equals the hashed name of another id.
         prop_assert_eq!(first.len(), ids.len());
         // Names do not change if methods are added and the registry stores the names that differ from the id.
         let remembered: BTreeMap<String, String> = first

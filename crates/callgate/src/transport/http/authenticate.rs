@@ -17,8 +17,8 @@ use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
-    /// Returns the caller if this needs no waiting. If it returns `None`, [`authenticate`](Self::authenticate) is
-    /// called. The default implementation returns `None`.
+    /// Returns the caller if this is possible without waiting. If this function returns `None`,
+    /// [`authenticate`](Self::authenticate) is called. The default implementation returns `None`.
     fn known_caller(&self, _request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
         None
     }
@@ -59,7 +59,7 @@ pub enum AuthenticateError {
     #[error("the access token is invalid or expired")]
     InvalidToken,
     /// The header does not have the form `Bearer TOKEN`.
-    #[error("the Authorization header must be `Bearer` and a token")]
+    #[error("the Authorization header must have the form `Bearer TOKEN`")]
     Malformed,
     /// The credential cannot be verified at the moment. The text is the reason.
     #[error("{0}")]
@@ -100,8 +100,8 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
 
 const TOO_MANY_LOOKUPS: &str = "too many tokens from your address are being checked; try again";
 
-/// Returns the caller of a request from this address. The number of credential lookups that take time is limited. The
-/// limit is shared among addresses, because the user is not known yet.
+/// Returns the caller of a request from this address. The number of credential lookups that wait, for example for the
+/// database, is limited. Each address gets a share of this limit, because the user is not known yet.
 pub(super) async fn caller_at(
     state: &SharedState,
     parts: &Parts,

@@ -24,9 +24,9 @@ use crate::wire::jsonrpc::EnvelopeError;
 pub(super) const MAX_REFUSED_BODIES: usize = 64;
 /// Maximum number of bytes of a body that are discarded.
 const MAX_DISCARDED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes that are read from the body of a request without a valid credential.
+/// Maximum number of bytes that are read from the body of a refused request to find its id.
 const MAX_REFUSED_BYTES: usize = 64 * 1024;
-/// Maximum time to read the body of a request without a valid credential.
+/// Maximum time to read the body of a refused request to find its id.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of a response body that is written to the connection in one step.
 const MAX_SENT_AT_ONCE: u64 = 16 * 1024;
@@ -146,7 +146,8 @@ pub(super) fn keep_while_streaming(response: Response, kept: impl Send + 'static
     keep_if_longer(u64::MAX, response, kept)
 }
 
-/// Keeps a value if the body is longer than `max` bytes, or has no known length. Only event streams have none.
+/// Keeps a value if the body is longer than `max` bytes or has no known length. Only event streams have no known
+/// length.
 fn keep_if_longer(max: u64, response: Response, kept: impl Send + 'static) -> Response {
     if response.body().size_hint().exact().is_some_and(|length| length <= max) {
         return response;

@@ -32,8 +32,8 @@ const BUSY: u64 = u64::MAX;
 /// its own address, and connections of its own address that have been idle for [`MIN_WAIT`]. Of these, the server takes
 /// the connections of the address that has the most, and closes the one that has been idle longest. Connections with a
 /// request in progress, or with a response that is being sent, are not closed. There is one exception: if no idle
-/// connection can be closed, the server closes one of another address whose client has not read its response within
-/// [`SENDING_GRACE`].
+/// connection can be closed, the server closes a connection that has been sending a response for [`SENDING_GRACE`], if
+/// the connection belongs to another address.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
@@ -144,8 +144,8 @@ impl Connections {
     }
 
     /// Closes each connection that was waiting for the same request in more than `max` consecutive calls of this
-    /// function. Counts its own calls instead of measuring time: while the server is stalled, a request may have
-    /// arrived without having been read.
+    /// function. The function counts calls instead of measuring time, because a server that was stalled may not have
+    /// read a request that has already arrived.
     pub(super) fn close_waiting(&self, max: u32) {
         let mut open = self.lock();
         let mut over = Vec::new();
@@ -363,7 +363,7 @@ mod tests {
         Peer::Client(Principal::address([192, 0, 2, last].into()))
     }
 
-    /// Adds a connection that has waited since `waiting_since`, or is busy if this is [`BUSY`].
+    /// Adds a connection that has waited since `waiting_since`, or that is busy if `waiting_since` is [`BUSY`].
     fn add(connections: &Arc<Connections>, peer: Peer, waiting_since: u64) -> u64 {
         let mut id = 0;
         connections.add(peer, |connection| {
@@ -397,7 +397,11 @@ mod tests {
         assert!(connections.lock().close_one(MINUTE, Some(client(3))));
         assert_eq!(ids(&connections), [0, 1, 3, 4, 5]);
         assert!(connections.lock().close_one(MINUTE, Some(client(3))));
-        assert_eq!(ids(&connections), [0, 3, 4, 5], "of one, the other is busy");
+        assert_eq!(
+            ids(&connections),
+            [0, 3, 4, 5],
+            "the busy connection of the address stays open"
+        );
     }
 
     #[tokio::test]
@@ -407,13 +411,16 @@ mod tests {
         add(&connections, client(2), 0);
         add(&connections, Peer::Proxy, 0);
         assert!(!connections.lock().close_one(MINUTE, Some(client(1))));
-        assert!(connections.lock().close_one(MINUTE, Some(Peer::Proxy)), "but for a proxy");
+        assert!(
+            connections.lock().close_one(MINUTE, Some(Peer::Proxy)),
+            "a proxy may replace any idle connection"
+        );
         assert_eq!(ids(&connections), [0, 2]);
         assert!(
             connections.lock().close_one(MINUTE, Some(Peer::Proxy)),
-            "which may also replace its own"
+            "a proxy may replace its own idle connection"
         );
-        assert!(!connections.lock().close_one(MINUTE, None), "a busy one is never closed");
+        assert!(!connections.lock().close_one(MINUTE, None), "a busy connection is never closed");
     }
 
     #[tokio::test]
@@ -434,7 +441,7 @@ mod tests {
         }
         let close = |now, peer| connections.lock().close_one(now, Some(client(peer)));
         assert!(!close(Duration::from_secs(9), 2));
-        assert!(!close(MINUTE, 1), "its own address");
+        assert!(!close(MINUTE, 1), "the new connection has the same address");
         assert!(close(Duration::from_secs(11), 2));
         assert_eq!(ids(&connections).len(), sending.len() - 1);
     }
@@ -480,7 +487,11 @@ mod tests {
         assert_eq!(ids(&connections), [1, 2, 3]);
         connections.close_waiting(2);
         connections.close_waiting(2);
-        assert_eq!(ids(&connections), [2, 3], "one is busy, one is being sent to");
+        assert_eq!(
+            ids(&connections),
+            [2, 3],
+            "one connection is busy, and one is sending a response"
+        );
     }
 
     #[tokio::test]

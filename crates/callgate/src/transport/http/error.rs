@@ -217,7 +217,7 @@ fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
     }
 }
 
-/// Sets `Retry-After`. If `seconds` is `None`, sets a default, and only on a 503.
+/// Sets `Retry-After`. If `seconds` is `None`, a 503 gets a default value, and other responses get no header.
 pub(super) fn add_retry_after(response: &mut Response, seconds: Option<u64>) {
     let is_unavailable = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     if let Some(seconds) = seconds.or(is_unavailable.then_some(2)) {

@@ -19,8 +19,8 @@ pub struct HttpOptions {
     pub body_timeout: Duration,
     /// Accepted `Host` names, in addition to `localhost` and IP addresses. `*` accepts any name.
     pub allowed_hosts: Vec<String>,
-    /// Accepted `Origin` values, such as `https://example.com`, in addition to this machine and the server itself. `*`
-    /// accepts any origin.
+    /// Accepted `Origin` values, such as `https://example.com`, in addition to origins on this machine and the origin
+    /// of this server. `*` accepts any origin.
     pub allowed_origins: Vec<String>,
     /// Whether `GET /mcp?rawRequest=…` is available, for read-only tools.
     pub raw_request: bool,

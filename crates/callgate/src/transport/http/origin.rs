@@ -97,7 +97,7 @@ fn name_of(host: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns `true` for configured names, local names and IP addresses. IP addresses are safe, because DNS rebinding
+/// Returns `true` for `localhost`, configured names and IP addresses. IP addresses are safe, because DNS rebinding
 /// needs a name. The first three comparisons suffice for most requests and take less time than parsing an address.
 fn is_allowed_host(name: &[u8], options: &HttpOptions) -> bool {
     name == b"127.0.0.1"
@@ -176,7 +176,10 @@ mod tests {
         ] {
             assert!(checked("localhost:8080", origin).unwrap(), "{origin}");
         }
-        assert!(checked("mcp.example.com", "https://mcp.example.com").unwrap(), "its own page");
+        assert!(
+            checked("mcp.example.com", "https://mcp.example.com").unwrap(),
+            "a page of this server"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) enum Status {
     #[default]
     Starting,
     Ready,
-    /// An earlier catalog is served. The text is the reason.
+    /// An earlier catalog is served. The text says why the current catalog could not be loaded.
     Stale(String),
 }
 

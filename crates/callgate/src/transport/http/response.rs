@@ -19,8 +19,8 @@ pub(super) fn bytes_as_json(status: StatusCode, body: impl Into<Body>) -> Respon
     response
 }
 
-/// Sets the headers that every response has. No response may be cached, because it depends on the caller and on grants,
-/// which can change at any time.
+/// Sets the headers that every response has. No response may be cached, because responses depend on the caller and on
+/// grants, and grants can change at any time.
 pub(super) fn add_headers(response: &mut Response) {
     let length = response.body().size_hint().exact().filter(|length| *length > 0);
     let headers = response.headers_mut();

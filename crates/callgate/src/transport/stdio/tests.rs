@@ -232,7 +232,7 @@ async fn batches_are_answered_as_the_agreed_revision_wants() {
     let batch = json!([request(1, "ping", json!({})), request(2, "ping", json!({}))]);
     assert_eq!(client.ask(batch.clone()).await.as_array().unwrap().len(), 2);
     client.initialize().await;
-    assert_eq!(client.ask(batch).await["error"]["code"], -32600, "2025-06-18 has none");
+    assert_eq!(client.ask(batch).await["error"]["code"], -32600, "2025-06-18 has no batches");
 }
 
 #[tokio::test]
@@ -339,7 +339,11 @@ async fn a_legacy_client_answers_questions_during_the_call() {
     client.initialize().await;
     let question = client.ask(request(1, "tools/call", json!({"name": "asks"}))).await;
     assert_eq!(question["method"], "roots/list");
-    assert_eq!(client.ask(request(2, "ping", json!({}))).await["id"], 2, "it goes on");
+    assert_eq!(
+        client.ask(request(2, "ping", json!({}))).await["id"],
+        2,
+        "an open question does not block other requests"
+    );
     let answer = json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]});
     let result =
         client.ask(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;

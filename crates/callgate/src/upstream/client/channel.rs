@@ -68,7 +68,7 @@ impl TaskRequest {
 
 type Responder<T> = oneshot::Sender<Result<T, String>>;
 
-/// Checks an answer. The error is the problem with it.
+/// Checks an answer. The error describes the problem with the answer.
 type AnswerCheck = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
 
 /// A question that waits for an answer.
@@ -164,7 +164,7 @@ impl CallChannel {
         self.log_level.is_some_and(|least| least <= level)
     }
 
-    /// Returns `true` if progress is reported. In a task it always is, because the progress of a task is stored.
+    /// Returns `true` if progress is reported. A task always reports progress, because its progress is stored.
     pub(super) fn wants_progress(&self) -> bool {
         self.wants_progress || self.is_task()
     }

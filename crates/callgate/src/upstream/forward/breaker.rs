@@ -11,9 +11,9 @@ use tokio::time::Instant;
 /// Settings of the circuit breaker.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerLimits {
-    /// Number of consecutive calls without a connection after which the breaker opens.
+    /// Number of consecutive calls that must fail to get a connection before the breaker opens.
     pub failures: u32,
-    /// Time until the next attempt.
+    /// Time after which an open breaker lets one call probe the service.
     pub pause: Duration,
 }
 
@@ -128,16 +128,16 @@ mod tests {
         fail(&breaker);
         breaker.attempt().unwrap().reached();
         fail(&breaker);
-        assert!(!breaker.is_open(), "not in a row");
+        assert!(!breaker.is_open(), "the failures are not consecutive");
         fail(&breaker);
         assert!(breaker.is_open());
         assert!(breaker.attempt().is_none());
         tokio::time::advance(Duration::from_secs(5)).await;
         let mut probe = breaker.attempt().unwrap();
-        assert!(breaker.attempt().is_none(), "one at a time");
+        assert!(breaker.attempt().is_none(), "only one call may probe");
         probe.failed();
         drop(probe);
-        assert!(breaker.attempt().is_none(), "it waits again");
+        assert!(breaker.attempt().is_none(), "another pause has begun");
         tokio::time::advance(Duration::from_secs(5)).await;
         breaker.attempt().unwrap().reached();
         assert!(!breaker.is_open());

@@ -1,8 +1,8 @@
 //! Failures of calls: their messages for the log and for the agent, and their counters.
 //!
-//! The messages contain no data of the request, because it may contain secrets. Two kinds of text come from the
+//! The messages contain no data of the request, because a request may contain secrets. Two kinds of text come from the
 //! response: its body, and the message of an error with the code -32603. Both are logged without the secrets of the
-//! request. Agents see them only if the service is trusted.
+//! request. Agents see these texts only if the service is trusted.
 
 use std::time::Duration;
 
@@ -53,11 +53,11 @@ pub(crate) enum Failure {
     NoSession(LoginError),
     #[error("no access token or session within {0:?}")]
     NoTokenInTime(Duration),
-    #[error("waited {0:?} because of too many concurrent calls")]
+    #[error("the call waited {0:?} because of too many concurrent calls")]
     Busy(Duration),
     #[error("the caller has too many calls waiting for the service")]
     TooManyCalls,
-    #[error("not sent, because recent connections failed")]
+    #[error("the request was not sent, because recent connections failed")]
     Down,
     #[error("{}", send_error(.0))]
     Send(SendError),

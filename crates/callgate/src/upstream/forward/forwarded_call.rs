@@ -34,8 +34,8 @@ pub(super) struct ForwardedCall<'a> {
     auth: Authentication,
     /// Permission of the circuit breaker. Set before the request is sent.
     attempt: Option<Attempt<'a>>,
-    /// Share of the concurrent calls. Released after the result is recorded in the circuit breaker, because the next
-    /// call asks the circuit breaker as soon as it has the share.
+    /// Permit to run concurrently with other calls. Released only after the result is recorded in the circuit breaker,
+    /// because the next call asks the circuit breaker as soon as it gets the permit.
     share: Option<Share>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> ForwardedCall<'a> {
                 attempt.reached();
                 Err(Failure::TimedOut(limit))
             }
-            // The wait for a share ends earlier, so the call was still waiting for a credential.
+            // The wait for a permit ends earlier, so the call was still waiting for a credential.
             None if forward.tokens.is_some() || forward.sessions.is_some() => {
                 Err(Failure::NoTokenInTime(limit))
             }
@@ -110,7 +110,8 @@ impl<'a> ForwardedCall<'a> {
         request::check_first_params(options, self.call, &self.auth)
     }
 
-    /// Replaces the access token or the session of a refused request. Returns `false` if there is no new one.
+    /// Replaces the access token or the session of a refused request. Returns `false` if there is no new token or
+    /// session.
     pub(super) async fn renew(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let auth = &mut self.auth;
         let Some(sessions) = self.forward.sessions.as_ref().filter(|_| !auth.is_omitted) else {
@@ -145,7 +146,7 @@ impl<'a> ForwardedCall<'a> {
         }
     }
 
-    /// Sends the request. Retries once if the method cannot have run, or if it is read-only.
+    /// Sends the request. If the request fails, retries once if the method cannot have run or is read-only.
     async fn send(&mut self) -> Result<ServiceResponse, Failure> {
         let Service { name, options, stats, .. } = &*self.forward.service;
         let body = self.body();
@@ -186,7 +187,7 @@ impl<'a> ForwardedCall<'a> {
         request::body(self.forward.options(), self.call, &self.id, &self.auth)
     }
 
-    /// Returns the headers, or `None` if they are those that are configured for all requests.
+    /// Returns the headers, or `None` if the request has only the configured headers.
     pub(super) fn headers(&self) -> Option<HeaderMap> {
         request::headers(self.forward.options(), self.call.caller, &self.auth)
     }

@@ -1,4 +1,4 @@
-//! Recognises some errors of services by their text, because services have no common code for them.
+//! Recognises some errors of services by their text, because there is no common code for these errors.
 //!
 //! Most texts are compared as a whole, because a text that merely contains one of these phrases may be the error of a
 //! method that has run.

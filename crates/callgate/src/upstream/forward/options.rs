@@ -61,7 +61,7 @@ pub struct ForwardOptions {
     /// replies. If not set, both are only logged, because they may be the text of an exception, which may contain
     /// secrets.
     pub trust_errors: bool,
-    /// Whether null arguments are omitted for optional parameters that do not allow null.
+    /// Whether an argument that is null is omitted if its parameter is optional and does not allow null.
     pub null_is_absent: bool,
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// Time and size limits.
@@ -120,9 +120,10 @@ impl CallerHeaders {
 /// Time and size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ForwardLimits {
-    /// Time limit of a call. At most half of it is spent waiting because of the limit `concurrent`.
+    /// Time limit of a call. The call waits for at most half of this time because of the limit `concurrent`.
     pub timeout: Duration,
-    /// Time limit for opening a connection, including TLS. At most half of `timeout`.
+    /// Time limit for opening a connection, including TLS. If it is longer than half of `timeout`, half of `timeout`
+    /// applies.
     pub connect: Duration,
     /// Maximum size of a response, in bytes.
     pub result_bytes: usize,
@@ -291,8 +292,8 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// Sends an access token in `Authorization`. This is the token of the user if users' credentials are for OAuth,
-    /// otherwise the token of the upstream.
+    /// Sends an access token in `Authorization`. If [`CredentialOptions::oauth`] is set, this is the token of the user.
+    /// Otherwise, it is the token of the upstream.
     pub fn oauth(mut self, client: OAuthClient) -> Self {
         self.oauth = Some(client);
         self
@@ -393,7 +394,7 @@ impl ForwardOptions {
         Ok(())
     }
 
-    /// Sends concurrent calls as one JSON-RPC batch. The service must send a reply with the same id for each request.
+    /// Sends concurrent calls as one JSON-RPC batch. The service must reply to each request with the id of the request.
     pub fn batch(mut self) -> Self {
         self.batch = true;
         self

@@ -1,7 +1,7 @@
 //! Parses replies of services. Not all services follow JSON-RPC 2.0.
 //!
-//! Accepts JSON-RPC 1.x, with `"error":null` beside the result and without `jsonrpc`. Accepts an error with any HTTP
-//! status, but a result only with 2xx. Ignores the content type of a valid reply.
+//! Accepts replies of JSON-RPC 1.x, which have `"error":null` beside the result and no member `jsonrpc`. Accepts an
+//! error with any HTTP status, but a result only with 2xx. Ignores the content type of a valid reply.
 
 mod batch;
 mod service_text;
@@ -157,7 +157,7 @@ impl ServiceResponse {
         self.auth_refusal().filter(|_| is_foreign || self.has_challenge())
     }
 
-    /// Returns the failure for the HTTP status.
+    /// Returns the failure for an HTTP status other than 2xx.
     fn refused(&self) -> Option<Failure> {
         match self.auth_refusal() {
             Some(refusal) => Some(Failure::Refused(refusal)),
@@ -184,7 +184,7 @@ impl ServiceResponse {
         Failure::Unexpected(UnexpectedResponse::new(self.status, problem, &self.body))
     }
 
-    /// Returns the failure for `problem`, or for a more specific one that the body or the content type shows.
+    /// Returns the failure for `problem`, or for a more specific problem that the body or the content type shows.
     fn explained(&self, problem: Problem) -> Failure {
         self.unexpected(match media(&self.headers.map()) {
             _ if self.body.trim().is_empty() => Problem::Empty,

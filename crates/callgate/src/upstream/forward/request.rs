@@ -24,8 +24,8 @@ pub(crate) enum RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// Parses the id of a reply. Returns `None` for an id that no request has. Some services use the id 0 in replies to
-    /// requests that they cannot parse. Accepts `7.0` for 7.
+    /// Parses the id of a reply. Accepts `7.0` for 7. Returns `None` for an id that no request has, such as 0. Some
+    /// services use the id 0 in replies to requests that they cannot parse.
     pub(crate) fn of(found: &'a RawValue) -> Option<Self> {
         if let Some(text) = strict_json::text(found) {
             return Some(Self::String(text));
@@ -42,7 +42,7 @@ impl<'a> RequestId<'a> {
     }
 }
 
-/// Returns the credentials that are sent before the parameters of the call. Empty ones are not sent.
+/// Returns the credentials that are sent before the parameters of the call. Empty strings are not sent.
 fn first_params<'a>(options: &'a ForwardOptions, auth: &'a Authentication) -> [&'a str; 3] {
     let shared = if auth.is_omitted { "" } else { &options.first_params.0 };
     let session = auth.session.as_ref().map_or("", |session| &session.first_param.0);
@@ -116,7 +116,7 @@ fn splice_first(body: &mut Vec<u8>, first: [&str; 3], params: &str) {
     }
 }
 
-/// Returns the headers of a request, or `None` if they are those that are configured for all requests.
+/// Returns the headers of a request, or `None` if the request has only the configured headers.
 pub(crate) fn headers(
     options: &ForwardOptions,
     caller: &Caller,

@@ -1,8 +1,8 @@
 //! Decides whether a request is sent again.
 //!
-//! `ForwardedCall::send` sends a request again if the first one failed, and `ForwardedCall::exchange` if the service
-//! refused the access token or the session. Requests are also sent again in `send/batch.rs` (calls of a refused batch)
-//! and in `http_client/http1.rs` (a closed idle connection).
+//! `ForwardedCall::send` sends a request again if the first attempt failed. `ForwardedCall::exchange` sends a request
+//! again if the service refused the access token or the session. Requests are also sent again in `send/batch.rs` (calls
+//! of a refused batch) and in `http_client/http1.rs` (a closed idle connection).
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ impl Forward {
 }
 
 impl Failure {
-    /// Returns `true` if the request was not sent, if the service discarded it, or if it is read-only and got no
-    /// response. Returns `false` after a timeout.
+    /// Returns `true` if the request was not sent, if the service discarded the request, or if a read-only request got
+    /// no response. Returns `false` after a timeout.
     pub(super) fn may_be_retried(&self, safety: Safety) -> bool {
         if let Self::Unexpected(response) = self {
             return matches!(response.problem, Problem::QueueFull);

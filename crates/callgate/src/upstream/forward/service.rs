@@ -20,7 +20,7 @@ use crate::upstream::memory_budget::BudgetReservation;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The longest [`length_line`].
+/// Buffer for the longest result of [`length_line`].
 type LengthLine = [u8; MAX_DIGITS + 4];
 const LENGTH_LINE: LengthLine = *b"00000000000000000000\r\n\r\n";
 
@@ -151,8 +151,8 @@ fn post_head(uri: &Uri, headers: HeaderMap) -> Vec<u8> {
     head
 }
 
-/// Returns the end of the head: the length of the body, and the empty line. Formatting it would take four times as
-/// long.
+/// Returns the end of the head: the length of the body, and the empty line. `format!` would take four times as long as
+/// this function.
 fn length_line(length: usize, line: &mut LengthLine) -> &[u8] {
     let (mut rest, mut start) = (length, MAX_DIGITS);
     while let Some(digit) = line.get_mut(..start).and_then(<[u8]>::last_mut) {

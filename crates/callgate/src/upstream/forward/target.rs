@@ -26,7 +26,8 @@ pub enum TargetError {
     /// The URL is not valid.
     #[error(transparent)]
     Url(EndpointError),
-    /// The address begins with `unix:`, but has no absolute path, or has an invalid path on the server.
+    /// The address begins with `unix:`, but the path of the socket is not absolute, or the path on the server is
+    /// invalid.
     #[error(
         "expected an address such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`"
     )]

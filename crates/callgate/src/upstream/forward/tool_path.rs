@@ -36,7 +36,7 @@ impl ToolPath {
     /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id whose path
     /// would be a different route.
     pub(crate) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
-        // Servers resolve these segments as relative paths, some servers after decoding.
+        // Servers resolve these segments as relative paths. Some servers decode the path first.
         if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
             return None;
         }

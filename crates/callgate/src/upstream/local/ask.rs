@@ -195,7 +195,7 @@ struct SampleMessage {
 }
 
 impl Sample {
-    /// Creates a request with one message of the user and a maximum length of the answer.
+    /// Creates a request with one message of the user. `max_tokens` is the maximum length of the answer in tokens.
     pub fn new(text: impl Into<String>, max_tokens: u32) -> Self {
         let sample = Self { messages: Vec::new(), system_prompt: None, max_tokens };
         sample.message(Role::User, Content::text(text))

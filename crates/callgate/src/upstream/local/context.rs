@@ -151,7 +151,7 @@ impl Context {
         self.client.require_task().await
     }
 
-    /// Returns `true` if the call has ended because it was cancelled, timed out or answered.
+    /// Returns `true` if the call has ended: it was answered, was cancelled or timed out.
     ///
     /// A cancelled call is dropped at its next `await`. Threads and tasks that the call started continue to run, and
     /// can use this function to stop.

@@ -35,8 +35,8 @@ use crate::upstream::local::{Error, Response};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a method cannot return `{Self}`",
-    label = "this is neither JSON with a schema nor content",
-    note = "derive `serde::Serialize` and `schemars::JsonSchema` for it, or return `Content` or `ToolContent`",
+    label = "this type is neither JSON with a schema nor content",
+    note = "derive `serde::Serialize` and `schemars::JsonSchema` for the type, or return `Content` or `ToolContent`",
     note = "a fallible function returns a type named `Result`, with `callgate::local::Error` or any other error"
 )]
 pub trait IntoOutput: Send {

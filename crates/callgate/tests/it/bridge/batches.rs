@@ -98,7 +98,7 @@ async fn an_error_for_a_batch_answers_each_request() {
         let mut client = Client::start(&server.url("/mcp"));
         client.send(json!([ping(1), ping(2)])).await;
         if rest == 1 {
-            assert_eq!(client.next().await, json!([one]), "once, though the server said it twice");
+            assert_eq!(client.next().await, json!([one]), "the server sent it twice");
         }
         for _ in 0..rest {
             assert_eq!(client.next().await["error"], error);

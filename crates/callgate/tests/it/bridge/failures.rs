@@ -25,8 +25,8 @@ async fn the_first_request_waits_for_a_server_that_is_not_up() {
         let mut client = Client::start(&format!("http://127.0.0.1:{port}/"));
         client.request(1, method, params).await;
         client.send_text("nonsense").await;
-        assert_eq!(client.next().await["error"]["code"], -32700, "it is alive while it waits");
-        // Until now no process listened, so at least one attempt of the request was refused.
+        assert_eq!(client.next().await["error"]["code"], -32700, "it replies while it waits");
+        // Until now, no process listened, so at least one attempt to send the request was refused.
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let server = FakeService::on(listener, |seen| seen.result(json!({"late": true})));
         assert_eq!(client.answer(1).await["result"]["late"], true);
@@ -290,7 +290,7 @@ async fn one_way_messages_are_sent_in_order() {
         .map(|seen| seen.body["params"]["n"].as_i64().unwrap())
         .collect();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
-    assert_eq!(server.log.requests().last().unwrap().method(), "ping", "after what it depends on");
+    assert_eq!(server.log.requests().last().unwrap().method(), "ping", "after the notifications");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The legacy era: sessions, and how lost ones are restored.
+//! The legacy era: sessions, and how lost sessions are restored.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedReq
 
 const VERSION: &str = "2025-06-18";
 
-/// A server with sessions. Sessions before `first` are lost.
+/// Replies like a server with sessions. The reply is `lost` unless `is_known` accepts the session id of the request.
 fn with_sessions(
     seen: &ReceivedRequest,
     sessions: &AtomicUsize,
@@ -107,11 +107,7 @@ async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
     }
     ids.sort_unstable();
     assert_eq!(ids, [1, 2, 3, 4, 5]);
-    assert_eq!(
-        server.log.requests_for("initialize").len(),
-        2,
-        "one new session for all that lost it"
-    );
+    assert_eq!(server.log.requests_for("initialize").len(), 2, "the calls share one new session");
     assert_eq!(
         server.log.requests_for("initialize")[0].body["params"],
         server.log.requests_for("initialize")[1].body["params"]
@@ -120,7 +116,7 @@ async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
     assert_eq!(
         server.log.requests_for("tools/list").len(),
         1,
-        "only what got the 404 is sent again"
+        "the server replied to this request, so it is sent only once"
     );
     client.leave().await;
     assert_eq!(server.log.requests().pop().unwrap().header("mcp-session-id"), Some("s2"));
@@ -243,7 +239,7 @@ async fn a_legacy_cancellation_is_a_message_without_a_response() {
         7
     );
     // The server does not reply, and some servers never close the stream.
-    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it is left in the end");
+    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the bridge closes the stream");
     client.request(8, "ping", json!({})).await;
     client.answer(8).await;
     assert!(client.leave().await.is_empty());

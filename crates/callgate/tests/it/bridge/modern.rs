@@ -79,7 +79,7 @@ async fn a_schema_that_was_not_seen_is_asked_for_once() {
         call("eu")["_meta"]
     );
     client.request(2, "tools/call", call("us")).await;
-    assert_eq!(client.answer(2).await["error"]["code"], -32020, "and no more than once");
+    assert_eq!(client.answer(2).await["error"]["code"], -32020, "after one retry");
     assert_eq!(server.log.requests_for("tools/call").len(), 4);
 }
 
@@ -99,7 +99,7 @@ async fn a_modern_cancellation_closes_the_connection() {
         stream.send(format!("data: {note}\n\n")).await.unwrap();
         assert_eq!(client.next().await, note);
         client.notify("notifications/cancelled", json!({"requestId": "x"})).await;
-        tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it has left");
+        tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the stream is closed");
         client.request(2, "server/discover", modern(json!({}))).await;
         client.answer(2).await;
         assert!(client.leave().await.is_empty());
@@ -118,7 +118,7 @@ async fn the_end_of_the_input_ends_subscriptions_at_once() {
     let started = std::time::Instant::now();
     client.leave().await;
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
-    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it has left");
+    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the stream is closed");
 }
 
 #[tokio::test]

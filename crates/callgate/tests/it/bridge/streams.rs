@@ -31,13 +31,13 @@ async fn messages_pass_unchanged_and_the_client_can_answer_the_server() {
     stream.send(format!(": hello\n\ndata: {progress}\n\n")).await.unwrap();
     assert_eq!(client.next().await, progress);
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {}});
-    // Split at any position.
+    // The event arrives in two parts.
     let event = format!("data: {ask}\r\n\r\n");
     let (head, tail) = event.split_at(20);
     for part in [head, tail] {
         stream.send(part.to_owned()).await.unwrap();
     }
-    assert_eq!(client.next().await, ask, "it has the id of our own request, which is no matter");
+    assert_eq!(client.next().await, ask, "although a request of the client has the same id");
     let reply = json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}});
     client.send(reply.clone()).await;
     until("the server has the answer", || {

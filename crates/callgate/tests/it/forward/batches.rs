@@ -326,7 +326,7 @@ async fn read_only_calls_of_a_lost_batch_are_retried() {
 
 #[tokio::test]
 async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
-    // Not in order, and two of the errors do not show which request they belong to.
+    // The replies are not in order, and two errors do not show to which request they belong.
     let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             id if seen.body.is_array() && id < 3 => {

@@ -97,7 +97,7 @@ async fn request_format_follows_the_configuration_of_the_service() {
     assert_eq!(headers["x-user-id"], "7");
     assert_eq!(headers["x-user"], "ada");
     assert_eq!(headers["x-role"], "Editor%20%C3%A9");
-    assert!(!seen[1].headers.contains_key("x-user-id"), "nobody is asking");
+    assert!(!seen[1].headers.contains_key("x-user-id"), "the caller is anonymous");
 }
 
 /// Two services with the same names, such as a main and a test network.

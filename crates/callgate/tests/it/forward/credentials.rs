@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::forward::{App, ada, options, without_error_id};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-/// The credentials of ada, and of bob with a line break in it. Others have none.
+/// The credentials of ada and bob. The credential of bob contains a line break. Other users have no credential.
 #[derive(Debug)]
 pub(crate) struct Known(HashMap<i64, Secret>);
 
@@ -189,5 +189,5 @@ fn a_credential_cannot_replace_another_option() {
     insta::assert_debug_snapshot!(problems);
     let first = CredentialOptions { location: CredentialLocation::FirstParam, ..bearer() };
     let named = options(url).credential(first, known()).unwrap();
-    assert!(Forward::new("x", named).is_err(), "parameters have names");
+    assert!(Forward::new("x", named).is_err(), "parameters are sent by name");
 }

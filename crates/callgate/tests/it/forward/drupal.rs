@@ -94,7 +94,7 @@ fn with_ids(reply: &Value, recorded: &Value, sent: &Value) -> Value {
     reply
 }
 
-/// Callers have the name in their token, here and at the site.
+/// The token of a caller contains the name of the user, here and at the site.
 #[derive(Debug)]
 struct Tokens;
 

@@ -11,7 +11,7 @@ fn error() -> serde_json::Value {
 
 #[tokio::test]
 async fn the_services_own_errors_pass_through() {
-    // As aria2 and other services do.
+    // Services such as aria2 send errors with these statuses.
     for status in [200, 400, 404, 500] {
         let fake = FakeService::start(move |seen| seen.error(status, error())).await;
         let app = App::new(&fake.url("/rpc"));

@@ -1,5 +1,5 @@
-//! Retries: any method if it was not sent; a read-only method once if the connection ended before the first byte of the
-//! reply; never after a timeout.
+//! Retries. A request that was not sent is retried once. A request of a read-only method is also retried once if the
+//! connection closed before the first byte of the response. No request is retried after a timeout.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn a_guess_allows_no_second_sending() {
         "{text}"
     );
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
-    // A proxy may repeat a GET.
+    // A GET request is refused, because a proxy may repeat it.
     let query = "%7B%22jsonrpc%22:%222.0%22,%22method%22:%22order.find%22,%22id%22:1%7D";
     let path = format!("/mcp/tools/order.find?query={query}");
     let get = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
@@ -93,5 +93,5 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
         fake.log.wait_for_closed(id + 1).await;
         tokio::task::yield_now().await;
     }
-    assert_eq!(fake.log.requests().len(), 10, "each ran once");
+    assert_eq!(fake.log.requests().len(), 10, "each call ran once");
 }

@@ -83,7 +83,7 @@ async fn secrets_are_in_no_log_over_websocket() {
                 let reason = format!("{request}").chars().take(120).collect::<String>().into();
                 peer.socket.close(Some(CloseFrame { code, reason })).await.unwrap();
             }
-            // The only result is a timeout.
+            // The message is not a reply, so the call times out.
             _ => peer.send(json!({"method": "echo", "params": request})).await,
         }
         peer.next().await;
@@ -108,7 +108,7 @@ async fn secrets_are_in_no_log_over_websocket() {
     let refused = self::app(&format!("ws://{}/", refusing.address));
     told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
     check(&log, &told, 5);
-    assert!(fake.log.requests()[0].to_string().contains(SECRET), "it was sent");
+    assert!(fake.log.requests()[0].to_string().contains(SECRET), "the secret was sent");
 }
 
 async fn answer_with(mut peer: Peer, mut reply: Value) {

@@ -1,4 +1,4 @@
-//! Responses that are not JSON-RPC replies: what the service wrote, in the log and for agents, and what to do.
+//! Responses that are not JSON-RPC replies: how the log and the message for agents show their text and the remedy.
 
 use std::fmt::Write as _;
 
@@ -111,7 +111,7 @@ async fn a_request_that_the_service_discarded_is_sent_again() {
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": 7}));
     assert_eq!((fake.log.requests().len(), app.retries()), (2, 1));
 
-    // A reply that only contains the message is that of a method that may have run.
+    // If a reply contains other text beside the message, the method may have run.
     let run = FakeService::start(|seen| {
         let message = "saved, but failed to send `Work queue depth exceeded`";
         seen.error(500, json!({"code": -1, "message": message}))

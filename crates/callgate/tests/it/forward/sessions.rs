@@ -96,7 +96,7 @@ async fn a_refused_login_is_reported_and_not_repeated() {
     insta::assert_snapshot!(told, @"The service behind this tool does not accept Callgate's login. Nothing was run; an administrator has to fix it. (error id ID)");
     assert!(fake.log.requests_for("order.delete").is_empty());
     assert_eq!(app.count(CallOutcome::NoToken), 30);
-    // More than one only if this takes seconds.
+    // There is more than one login only if the calls take seconds.
     let (logins, log) = (fake.log.requests().len(), log.text());
     assert!(logins < 15, "{logins}");
     let reports = log.lines().filter(|it| it.contains(" WARN ") && it.contains("failed to log in"));
@@ -115,7 +115,7 @@ async fn a_login_that_times_out_is_not_repeated_by_each_call() {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
         assert!(text.contains("Nothing was run"), "{text}");
     }
-    // More than one only if this takes seconds.
+    // There is more than one login only if the calls take seconds.
     let logins = fake.log.requests().len();
     assert!(logins < 15, "{logins}");
 }
@@ -155,12 +155,12 @@ async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
         assert_eq!(text, "Not authenticated");
     }
-    // More than two only if this takes seconds.
+    // There are more than two logins only if the calls take seconds.
     let logins = fake.log.requests_for("auth.login").len();
     assert!(logins < 15, "{logins}");
 }
 
-/// A service with a token, and a method that must be called without it.
+/// A service with a token, and a method that must be called without the token.
 #[tokio::test]
 async fn an_error_of_a_method_is_not_taken_for_a_refused_session() {
     let fake = FakeService::start(|seen| match seen.method() {
@@ -338,7 +338,7 @@ fn a_login_that_cannot_work_is_refused() {
     }
     insta::assert_snapshot!(told, @r#"
     `login` needs `method`, `path`, or the `header` that the service sends
-    `login` cannot be used with WebSocket: a connection keeps its session
+    `login` cannot be used with WebSocket: an open connection cannot get a new session
     `path` of `login` must be a path such as `/login`
     `login` sends a header that `headers` or `basic_user` also sets
     `login` and `oauth` cannot be combined

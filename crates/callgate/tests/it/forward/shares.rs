@@ -48,7 +48,7 @@ async fn a_batch_of_slow_calls_leaves_room_for_other_callers() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "order.get", "params": {"id": 1000}});
     assert_eq!(post(&app, bob(), &call).await["result"], "ok");
     assert_eq!(post(&app, Caller::anonymous(), &call).await["result"], "ok");
-    assert_eq!(fake.log.requests().len(), 8, "the other calls of the batch wait");
+    assert_eq!(fake.log.requests().len(), 8, "the other calls of ada's batch wait");
     gate.add_permits(100);
     let replies = batch.await.unwrap();
     let results = replies.as_array().unwrap().iter().filter(|reply| reply["result"] == "ok");
@@ -120,6 +120,6 @@ async fn a_caller_cannot_let_calls_wait_without_bound() {
         .iter()
         .filter_map(|it| it["error"]["message"].as_str())
         .collect();
-    assert_eq!(errors.len(), 3, "1 runs and 200 wait");
+    assert_eq!(errors.len(), 3, "of 204 calls, 1 runs and 200 wait");
     assert!(errors[0].contains("too many of your calls are waiting"), "{}", errors[0]);
 }

@@ -89,7 +89,7 @@ async fn a_token_is_sent_only_to_upstreams_that_need_it() {
     }
     let seen = fake.log.requests();
     let sent: Vec<_> = seen.iter().map(|seen| header(seen, "x-authorization")).collect();
-    assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only of whom it makes somebody");
+    assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only a valid token, to one upstream");
     assert!(seen.iter().all(|seen| header(seen, "authorization").is_none()));
     let app = gateway(&fake.url("/rpc"), Some("Authorization"), &curious);
     call(&app, "a", TOKEN).await;

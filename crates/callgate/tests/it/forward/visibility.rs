@@ -64,7 +64,7 @@ fn site(seen: &ReceivedRequest) -> FakeResponse {
     }
 }
 
-/// The credentials of users: 7 is ada's, 8 is bob's, and 9, which is wrong, is eve's. Others have none.
+/// The credentials by user id: 7 is ada, 8 is bob, and 9 is eve, whose credential is wrong. Other users have none.
 #[derive(Debug)]
 struct Vault(Mutex<HashMap<i64, &'static str>>);
 
@@ -83,7 +83,7 @@ fn vault() -> Arc<Vault> {
     Arc::new(Vault(Mutex::new(HashMap::from([(7, "of-ada"), (8, "of-bob"), (9, "wrong")]))))
 }
 
-/// Callers have the name in their token.
+/// The token of a caller is the name of the user.
 #[derive(Debug)]
 struct ByName;
 
@@ -182,10 +182,10 @@ async fn each_user_sees_the_methods_that_drupal_lists_for_them() {
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     assert_eq!(counts(&gateway, "ada").await, [86; 3]);
     assert_eq!(counts(&gateway, "bob").await, [25; 3]);
-    assert_eq!(counts(&gateway, "eve").await, [0; 3], "whose credential is refused");
-    assert_eq!(counts(&gateway, "dan").await, [0; 3], "who has none");
+    assert_eq!(counts(&gateway, "eve").await, [0; 3], "her credential is refused");
+    assert_eq!(counts(&gateway, "dan").await, [0; 3], "he has no credential");
     assert_eq!(counts(&gateway, "").await, [0; 3]);
-    assert_eq!(fake.log.requests().len(), 4, "ada's two pages, bob's one, eve's one");
+    assert_eq!(fake.log.requests().len(), 4, "two pages for ada, one for bob, one for eve");
     let mut bobs = names(&BOB);
     bobs.sort();
     assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
@@ -238,7 +238,7 @@ async fn a_method_that_drupal_denies_is_no_longer_listed() {
     assert!(gateway.as_caller(named("bob")).call(&id, json!({})).await.is_err());
     let left = seen_by(&gateway, named("bob")).await;
     assert_eq!((left.len(), left.contains(&id)), (24, false));
-    assert!(seen_by(&gateway, named("ada")).await.contains(&id), "others still see it");
+    assert!(seen_by(&gateway, named("ada")).await.contains(&id), "other users still see it");
 }
 
 #[tokio::test]
@@ -280,12 +280,12 @@ async fn invalid_or_endless_pages_are_an_error() {
     insta::assert_debug_snapshot!(told);
     answer.store(7, Ordering::SeqCst);
     let empty = CallerMethods::Listed(Vec::new());
-    assert_eq!(lists.methods(&ada()).await.unwrap(), empty, "an empty list is a list");
+    assert_eq!(lists.methods(&ada()).await.unwrap(), empty, "an empty list is valid");
 }
 
 #[tokio::test]
 async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
-    // Larger than a result may be, which does not apply to lists.
+    // The document is larger than the limit of results, which does not apply to lists.
     let document = |names: &[&str]| {
         let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})

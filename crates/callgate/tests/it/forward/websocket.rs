@@ -99,7 +99,7 @@ async fn the_handshake_has_the_headers_and_the_path() {
     assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
     assert_eq!(headers["x-team"], "blue");
     assert_eq!(headers["host"], fake.address.to_string());
-    assert!(!headers.contains_key("sec-websocket-extensions"), "nobody here could read it");
+    assert!(!headers.contains_key("sec-websocket-extensions"), "extensions are not supported");
 }
 
 #[tokio::test]
@@ -223,7 +223,11 @@ async fn requests_written_to_a_closed_connection_fail() {
     let app = App::new(&fake.url());
     insta::assert_snapshot!(told(&app, CallOutcome::Broken).await, @"broken: The service behind this tool closed the connection without a response. The method may have run: check before you try again. (error id ID)");
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
-    assert_eq!(app.invoke("order.delete", json!({"id": 2})).await.0, 200, "the next has another");
+    assert_eq!(
+        app.invoke("order.delete", json!({"id": 2})).await.0,
+        200,
+        "the next call opens another connection"
+    );
 }
 
 #[tokio::test]
@@ -241,7 +245,7 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
         assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
         fake.log.wait_for_disconnects(id + 1).await;
     }
-    assert_eq!((fake.log.requests().len(), fake.log.connections()), (10, 10), "each ran once");
+    assert_eq!((fake.log.requests().len(), fake.log.connections()), (10, 10), "each call ran once");
     assert_eq!(app.retries(), 0);
 }
 
@@ -308,7 +312,8 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
 
 #[tokio::test]
 async fn a_service_that_does_not_read_holds_up_no_replies() {
-    // The service reads nothing more before its first reply is read. The buffers of both sides are full then.
+    // The service reads the second request only after its first reply is sent. Until then, the buffers of both sides
+    // are full.
     let fake = FakeWebSocket::start(|_, mut peer: Peer| async move {
         let first = peer.next().await.unwrap();
         let noise = json!({"jsonrpc": "2.0", "method": "noise", "params": ["x".repeat(900_000)]});

@@ -51,7 +51,7 @@ async fn with_require_auth_everything_but_health_and_discovery_needs_a_token() {
         assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"callgate\"");
     }
     let reply = app.invoke("", "open.echo", json!({})).await;
-    assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "challenged before hidden");
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "401 and not 404");
     for path in ["/healthz", "/readyz", "/.well-known/mcp.json"] {
         assert_eq!(app.get("", path).await.status, StatusCode::OK, "{path}");
     }

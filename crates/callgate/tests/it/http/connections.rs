@@ -95,7 +95,7 @@ async fn silent_connections_of_one_address_make_room_for_others() {
 async fn requests_in_progress_are_kept_and_others_are_503_but_for_health() {
     let (server, permits) = Slow::new(options(|_| {})).listen(2).await;
     let running = [send(ALICE, server, CALL, SLOW).await, send(ALICE, server, CALL, SLOW).await];
-    // The server has read both when a third connection of the same address is refused.
+    // When a third connection of the same address is refused, the server has read both requests.
     let refused = async || reply(send(ALICE, server, LIST, "").await).await;
     while !refused().await.starts_with("HTTP/1.1 503 ") {}
     let refused = reply(send(BOB, server, LIST, "").await).await;

@@ -41,7 +41,7 @@ fn counting() -> (App, Arc<AtomicUsize>) {
     (App::with(local, HttpOptions::default()), count)
 }
 
-/// Returns the error of a reply. Its status is always 200.
+/// Returns the error of a reply. The status of such a reply is always 200.
 fn error_of(reply: &Reply) -> Value {
     assert_eq!((reply.status, reply.header("content-type")), (StatusCode::OK, "application/json"));
     let body = reply.json();
@@ -58,7 +58,7 @@ async fn a_call_by_name_and_by_position_runs() {
         assert_eq!(reply.header("content-type"), "application/json");
         assert_eq!(reply.text, r#"{"jsonrpc":"2.0","id":7,"result":{"id":1,"body":"é"}}"#);
     }
-    // Without params, with an id that is a string, and with a result that is null.
+    // The request has no params, its id is a string, and the result is null.
     let body = r#" {"id":"a\u0062","method":"outcome.null","jsonrpc":"2.0"}"#;
     let reply = app.post("", PATH, body).await;
     assert_eq!(reply.text, r#"{"jsonrpc":"2.0","id":"a\u0062","result":null}"#);

@@ -20,7 +20,7 @@ async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {
     for path in ["/mcp/tools/invoke", "/mcp/tools/open.echo"] {
         let reply = app.post("", path, body.clone()).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
-        // In chunks, without a length.
+        // The body is sent in chunks, without a length.
         let stream = Body::new(Chunks { left: 50, chunk: 10 });
         let reply = app.post("", path, stream).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
@@ -151,7 +151,7 @@ async fn an_event_counts_against_the_budget_until_it_is_sent() {
     while let Some(frame) = body.frame().await {
         frames.push(frame.unwrap().into_data().unwrap());
     }
-    assert!(app.gateway.in_flight_bytes().0 > 1_500_000, "the server has not sent them yet");
+    assert!(app.gateway.in_flight_bytes().0 > 1_500_000, "the frames are not sent yet");
     assert!(frames[0].starts_with(b"event: message\ndata: "));
     assert!(frames.last().unwrap().ends_with(b"\n\n"));
     drop((frames, body));
@@ -221,7 +221,10 @@ async fn large_arguments_and_results_are_checked_on_other_threads() {
     assert!(turns(&app, "/mcp", call(400_000)).await > 0);
     let rpc = |id| json!({"jsonrpc": "2.0", "id": id, "method": "open.echo", "params": {"value": vec![1; 2000]}});
     let batch: Value = (0..100).map(rpc).collect();
-    assert!(turns(&app, "/jsonrpc", batch).await > 0, "each is small, and all are not");
+    assert!(
+        turns(&app, "/jsonrpc", batch).await > 0,
+        "each request is small, but the batch is not"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -269,7 +272,7 @@ async fn a_pattern_that_needs_backtracking_does_not_block_the_server() {
     local.method(method("matched").param(text), async |_, _: Value| Ok::<_, Error>(1));
     let app = App::with(local, HttpOptions::default());
     let call = json!({"name": "matched", "arguments": {"text": "a".repeat(50_000)}});
-    // Backtracking would take seconds for each, on the only thread.
+    // Backtracking would block the only thread for seconds in each call.
     let calls = (0..2).map(|_| app.post("", "/mcp/tools/invoke", call.to_string()));
     let replies = tokio::time::timeout(Duration::from_mins(1), join_all(calls)).await.unwrap();
     assert!(replies.iter().all(|reply| reply.status == 200));
@@ -365,7 +368,7 @@ fn no_error_and_no_log_line_repeats_a_long_input() {
     enum Kind {}
     #[derive(serde::Deserialize)]
     struct Typed {
-        #[expect(dead_code, reason = "never there")]
+        #[expect(dead_code, reason = "`Kind` has no values")]
         kind: Kind,
     }
     let (log, _guard) = log_everything();
@@ -521,8 +524,8 @@ async fn one_address_cannot_have_all_lookups_of_tokens() {
         (503.try_into().unwrap(), &"2".parse().unwrap())
     );
     let mut another = send("slow", other);
-    assert!((&mut another).now_or_never().is_none(), "there is room for another address");
-    assert_eq!(send("", one).await.status(), 200, "without a token nothing is looked up");
+    assert!((&mut another).now_or_never().is_none(), "another address may still look up tokens");
+    assert_eq!(send("", one).await.status(), 200, "there is no token to look up");
     drop(waiting);
     assert!(send("slow", one).now_or_never().is_none());
 }

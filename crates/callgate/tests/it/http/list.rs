@@ -50,7 +50,7 @@ async fn cursors_are_accepted_padded_unpadded_escaped_and_empty() {
 #[tokio::test]
 async fn a_bad_cursor_is_an_error_and_one_past_the_end_is_empty() {
     let app = App::with(many(51), HttpOptions::default());
-    // Not base64; base64 of `-5` and of `x`.
+    // Text that is not base64, base64 of `-5`, base64 of `x`, and bytes that are not UTF-8.
     for cursor in ["%%%", "LTU=", "eA==", "%FF%FE"] {
         let reply = app.get("", &format!("/mcp/tools/list?cursor={cursor}")).await;
         assert_eq!(reply.error_code(), (400, "invalid_cursor".to_owned()), "{cursor}");

@@ -165,7 +165,7 @@ impl Stream {
     }
 }
 
-/// A slow method: what it waits for, and how it ended.
+/// State of a slow method: permits to end, and counts of started, finished and dropped calls.
 #[derive(Clone)]
 struct Slow {
     go: Arc<Semaphore>,

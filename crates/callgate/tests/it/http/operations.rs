@@ -51,7 +51,7 @@ async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_on
     assert_eq!(operations.get("", "/readyz").await.json()["tools"], 9);
     let page = request("GET", "", "/readyz").header("host", "evil.example.com");
     let page = operations.send(page.body(Body::empty()).unwrap()).await;
-    assert_eq!(page.parts(), (200, json!({"status": "ready"})), "DNS rebinding");
+    assert_eq!(page.parts(), (200, json!({"status": "ready"})), "no details for another host");
     assert!(operations.get("", "/metrics").await.text.contains("callgate_tools 9"));
     for path in ["/mcp", "/jsonrpc", "/mcp/tools/list", "/.well-known/mcp.json"] {
         assert_eq!(operations.get("admin", path).await.status, 404, "{path}");
@@ -69,7 +69,7 @@ async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_on
     assert_eq!(public.get("admin", "/mcp/tools/list").await.status, 200);
 }
 
-/// A registry that cannot be read. Tokens are accepted for this time.
+/// A registry that cannot be read. The value is the time for which tokens are still accepted.
 #[derive(Debug)]
 struct Away(Duration);
 

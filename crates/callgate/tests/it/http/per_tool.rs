@@ -24,7 +24,7 @@ async fn drupal_bug_another_method_or_a_batch_is_not_smuggled_through_an_open_to
         (reply.status.as_u16(), reply.json()["error"]["code"].as_i64()),
         (400, Some(-32600))
     );
-    // This also applies to callers that may call the method: the URL decides what runs.
+    // Callers that may call the method are refused too: the URL decides which method runs.
     let reply = app.post("admin", "/mcp/tools/open.echo", other.clone()).await;
     assert_eq!(reply.json()["error"]["code"], -32600);
     let batch = format!("[{},{other}]", payload("open.echo", json!({"value": 1})));

@@ -248,7 +248,11 @@ async fn a_limit_of_a_tool_is_hidden_from_those_who_may_not_call_it() {
         assert_eq!(denied.text.replace(hidden, "nothing"), unknown.text);
         assert_eq!((denied.status, unknown.status), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
     }
-    assert_eq!(app.invoke(ALICE, hidden, json!({"id": 1})).await.status, 200, "did not count");
+    assert_eq!(
+        app.invoke(ALICE, hidden, json!({"id": 1})).await.status,
+        200,
+        "refused calls do not count"
+    );
     let refused = app.invoke(ALICE, hidden, json!({"id": 1})).await;
     assert_eq!(refused.error_code(), (429, "rate_limited".to_owned()));
     assert!(refused.text.contains("calls of this tool is 1/h"), "{}", refused.text);
@@ -332,7 +336,7 @@ async fn settings_override_the_configuration_at_once() {
     set("none");
     assert_eq!((status().await, status().await), (200, 200));
     set("");
-    assert_eq!(status().await, 429, "as configured");
+    assert_eq!(status().await, 429, "the configured limit applies");
 }
 
 #[tokio::test]

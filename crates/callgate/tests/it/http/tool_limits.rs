@@ -3,8 +3,8 @@
 use super::rate_limits::{ALICE, BOB, CODE, mcp, modern, seconds, set};
 use super::*;
 
-/// An application with a tool that takes a minute, one that returns as many characters as it is asked for, and these
-/// limits.
+/// Returns an application with these limits. The tool `open.nap` takes a minute. The tool `open.text` returns `length`
+/// characters.
 fn limited(limits: &str) -> App {
     let mut local = application();
     local.method(method("open.nap"), async |_, _: Value| {
@@ -71,7 +71,7 @@ async fn arguments_larger_than_a_tool_allows_are_413() {
 async fn results_larger_than_a_tool_allows_are_errors() {
     let app = limited("open.text 100 result bytes, open.t* 200 result bytes");
     for (reply, _) in everywhere(&app, ALICE, "open.text", &json!({"length": 98})).await {
-        assert_eq!(reply.status, 200, "with its quotes it has 100 bytes: {}", reply.text);
+        assert_eq!(reply.status, 200, "with quotes, the result has 100 bytes: {}", reply.text);
     }
     let arguments = json!({"length": 99});
     for (reply, _) in everywhere(&app, ALICE, "open.text", &arguments).await {
@@ -98,7 +98,7 @@ async fn calls_that_take_longer_than_a_tool_allows_are_stopped() {
     assert_eq!(started.elapsed().as_secs(), 5 * texts.len() as u64);
     set(&app, &[("limit_tools", "open.nap 90 seconds")]);
     let reply = app.invoke(ALICE, "open.nap", json!({})).await;
-    assert!(reply.text.contains("Tool execution failed"), "the limit of all: {}", reply.text);
+    assert!(reply.text.contains("Tool execution failed"), "the limit of all calls: {}", reply.text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn concurrent_calls_beyond_the_limit_of_a_tool_are_429() {
     {
         let app = limited(limits);
         let (held, refused) = tokio::join!(
-            // The limit of all calls ends it.
+            // The time limit of all calls ends this call.
             app.invoke(ALICE, "open.nap", json!({})),
             async {
                 for (reply, is_rpc) in everywhere(&app, ALICE, "open.nap", &json!({})).await {
@@ -137,7 +137,7 @@ async fn each_call_of_a_batch_counts_as_a_concurrent_call() {
     let replies = app.post(ALICE, "/jsonrpc", json!([nap, nap, nap]).to_string()).await.json();
     let codes: Vec<&Value> =
         replies.as_array().unwrap().iter().map(|one| &one["error"]["code"]).collect();
-    assert_eq!(codes, [&json!(-32603), &json!(-32603), &json!(CODE)], "two ran");
+    assert_eq!(codes, [&json!(-32603), &json!(-32603), &json!(CODE)], "two calls ran");
     let call = rpc("tools/call", &json!({"name": "open_nap", "arguments": {}}));
     let replies = mcp(&app, ALICE, &json!([call, call, call])).await.json();
     let texts: Vec<&str> = replies
@@ -157,7 +157,7 @@ async fn one_caller_leaves_concurrent_calls_of_a_tool_to_others() {
     let (first, second, third, fourth, other) =
         tokio::join!(nap(), nap(), nap(), nap(), app.invoke(BOB, "open.nap", json!({})));
     let statuses = [first, second, third, fourth, other].map(|reply| reply.status.as_u16());
-    assert_eq!(statuses, [500, 500, 500, 429, 500], "those that ran met the limit of all calls");
+    assert_eq!(statuses, [500, 500, 500, 429, 500], "500 is the time limit of all calls");
 }
 
 #[tokio::test]

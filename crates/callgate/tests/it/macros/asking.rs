@@ -117,7 +117,7 @@ async fn a_question_has_the_schema_of_a_type_and_its_answer_the_type() {
     let before = RUNS.load(Ordering::SeqCst);
     let result = ada.call("shop.send", ()).await.unwrap();
     assert_eq!(result["content"][0]["text"], "3 to 1 Main St, bill to 1 Main St");
-    assert_eq!(RUNS.load(Ordering::SeqCst) - before, 3, "it runs again for each question");
+    assert_eq!(RUNS.load(Ordering::SeqCst) - before, 3, "the method runs again for each question");
     drop(ada);
     let asked = asked.into_inner().unwrap();
     assert_eq!(asked.len(), 2);
@@ -132,10 +132,10 @@ async fn a_declined_question_has_no_answer_and_an_error_has_data() {
     let result = client.call("shop_send", json!({})).await.unwrap();
     assert_eq!(result["isError"], true);
     assert_eq!(result["content"][0]["text"], "nothing was sent\n{\"reason\":\"declined\"}");
-    assert_eq!(result.get("structuredContent"), None, "clients check it against the output schema");
+    assert_eq!(result.get("structuredContent"), None, "data does not match the output schema");
     let wrong = gateway.test_client(ada.clone()).answering(|_| json!({"action": "accept"}));
     let error = wrong.call("shop.send", ()).await.unwrap_err();
-    assert!(error.message.contains("does not fit"), "{error}");
+    assert!(error.message.contains("did not accept the answer"), "{error}");
     let silent = gateway.test_client(ada.clone());
     assert_eq!(silent.call("shop.send", ()).await.unwrap_err().code, -32021);
     // Without a client, asking the question fails.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::macros::anonymous;
 
-/// Maximum size of the future of a request, in bytes. hyper moves it several times.
+/// Maximum size of the future of a request, in bytes. hyper moves the future several times.
 const MAX_FUTURE: usize = 5 * 1024;
 
 static RUNS: AtomicUsize = AtomicUsize::new(0);

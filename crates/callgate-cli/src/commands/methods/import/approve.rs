@@ -33,8 +33,8 @@ pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the changes with this digest. The stored changes may differ from those that a person has seen, because a
-/// server replaces them whenever the source changes.
+/// Writes the changes with this digest. Compares the digest, because the stored changes may not be
+/// those that a person has seen: a server replaces the stored changes whenever the source changes.
 pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow::Result<()> {
     let repeated = config.imports.get(name)?;
     let store = registry::open_own(config).await?;

@@ -1,7 +1,7 @@
 //! Imports that a server repeats, each in a separate process.
 //!
-//! A malicious source may use up memory or time. Then only this process ends. The server logs the failure and
-//! continues.
+//! A malicious source may use up memory or time. In this case, only the process of the import ends.
+//! The server logs the failure and continues.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
@@ -28,7 +28,8 @@ use crate::{printer, registry};
 const MAX_MEMORY: u64 = 1 << 30;
 /// Maximum duration of an import.
 const TIME_LIMIT: Duration = Duration::from_mins(15);
-/// Maximum length of a reply, in bytes. The text of a change has at most 4 MiB, and escaping in JSON makes it longer.
+/// Maximum length of a reply, in bytes. The text of a change has at most 4 MiB, and escaping in
+/// JSON makes the text longer.
 const MAX_REPLY: u64 = 32 << 20;
 /// Maximum number of bytes of the error output that are read.
 const MAX_ERRORS: u64 = 4096;
@@ -41,7 +42,7 @@ struct Job {
     name: String,
 }
 
-/// The change, or the error.
+/// The change, if there is one, or the error message.
 type Reply = Result<Option<Change>, String>;
 
 /// Runs an import in a new process. The process ends when this future is dropped.
@@ -51,7 +52,8 @@ pub(super) async fn start(
     name: &str,
 ) -> anyhow::Result<Option<Change>> {
     let mut global = global.clone();
-    // The demo uses a database file of its own.
+    // With `--demo`, which is not passed to the process, the server may use another file than these
+    // options name.
     if config.database.path().is_some() {
         global.database = Some(config.database.to_string());
     }
@@ -61,7 +63,7 @@ pub(super) async fn start(
         .args(["import", "process"])
         // In KiB. Memory that the allocator reserves in advance counts against the limit.
         .env("MIMALLOC_ARENA_RESERVE", "65536")
-        // Without memory, writing a backtrace may fail, too.
+        // If the memory is used up, writing a backtrace may also fail.
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -79,7 +81,7 @@ pub(super) async fn start(
         anyhow::Ok((reply, errors, process.wait().await?))
     };
     let Ok(finished) = timeout(TIME_LIMIT, finished).await else {
-        bail!("the import takes more than {TIME_LIMIT:?}");
+        bail!("the import was stopped, because it took more than {TIME_LIMIT:?}");
     };
     let (reply, errors, status) = finished?;
     match serde_json::from_slice::<Reply>(&reply) {

@@ -17,8 +17,8 @@ pub(super) struct Explained {
     pub(super) reason: String,
 }
 
-/// Asks the service, with the caller's credential, which methods the caller may see. Returns `None` if the service does
-/// not restrict this.
+/// Asks the service, with the caller's credential, which methods the caller may see. Returns `None`
+/// if the upstream does not restrict which methods callers see.
 pub(super) async fn decide(
     config: &Config,
     store: &Arc<SqlStore>,
@@ -55,7 +55,7 @@ pub(super) async fn decide(
             format!("denied: the service `{name}` refuses to list methods for `{user}`: {reason}"),
         ),
         CallerMethods::Listed(ids) if ids.contains(&row.rpc_method) => {
-            (true, format!("{granted}; the service `{name}` lists it for `{user}`"))
+            (true, format!("{granted}; the service `{name}` lists the method for `{user}`"))
         }
         CallerMethods::Listed(_) => {
             (false, format!("denied: the service `{name}` does not list the method for `{user}`"))

@@ -14,7 +14,7 @@ pub(super) fn endpoint(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
     };
     if endpoint.has_query() {
         tracing::warn!(
-            "the query of `{option}` is sent with each request, and servers log it: do not put a token there"
+            "the query of `{option}` is sent with each request, and servers log the query: do not put a token there"
         );
     }
     Ok(endpoint)

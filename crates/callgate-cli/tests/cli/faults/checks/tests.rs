@@ -17,7 +17,8 @@ fn call(start: Instant, after: u64, outcome: Outcome) -> Call {
     Call { client, group, gateway, kind, key, begin, end, outcome }
 }
 
-/// Returns a run with a fault of ten seconds and a revocation after one second. Gateway 0 reads it after three.
+/// Returns a run with a fault of ten seconds and a revocation after one second. Gateway 0 reads the
+/// revocation after three seconds.
 fn run(start: Instant, calls: Vec<Call>, executed: &[(&str, End)]) -> RunRecord {
     let at = |seconds| start + Duration::from_secs(seconds);
     let executed = executed.iter().map(|(key, end)| Execution {

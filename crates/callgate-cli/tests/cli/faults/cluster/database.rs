@@ -75,8 +75,8 @@ impl RegistryDatabase {
         }
     }
 
-    /// Returns the number of statements or transactions that the server has counted. PostgreSQL updates it
-    /// once a second.
+    /// Returns the number of statements or transactions that the server has counted. PostgreSQL
+    /// updates this number once a second.
     pub(crate) fn statement_count(&self) -> Option<u64> {
         let Self::Server(server, database) = self else { return None };
         let name = &database.name;

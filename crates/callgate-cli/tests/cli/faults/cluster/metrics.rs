@@ -40,7 +40,8 @@ impl Metrics {
         }
     }
 
-    /// Reads the counters between two polls. During a poll, only one of the two counters includes it.
+    /// Reads the counters between two polls. During a poll, only one of the two counters includes
+    /// this poll.
     pub(crate) fn settled(gateway: SocketAddr, before: Self) -> Self {
         let started = Instant::now();
         loop {
@@ -60,8 +61,8 @@ impl Metrics {
             if now.failures != before.failures {
                 before = now;
             }
-            // A poll may be in progress; the next one is complete when a third begins. The page lists the
-            // failures first, so the next page shows whether that poll failed.
+            // A poll may be in progress. The next poll is complete when a third poll begins. The
+            // page lists the failures first, so the next page shows whether the second poll failed.
             now.polls >= before.polls + 2 && Self::read(gateway).failures == before.failures
         });
     }

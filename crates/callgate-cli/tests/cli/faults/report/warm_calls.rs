@@ -23,7 +23,7 @@ pub(crate) struct WarmCallCounts {
     pub(crate) polls: u64,
     /// Number of statements that the gateway sent.
     pub(crate) statements: u64,
-    /// Count of the database server, if it has one.
+    /// Number of statements that the database server counted, if the server counts statements.
     pub(crate) counted_by_database: Option<u64>,
 }
 

@@ -140,7 +140,7 @@ impl Manager for Connections {
         metrics: &Metrics,
     ) -> RecycleResult<DatabaseError> {
         if used.is_broken {
-            return Err(RecycleError::message("its last use failed"));
+            return Err(RecycleError::message("the last use of the connection failed"));
         }
         if metrics.last_used() > MAX_IDLE {
             used.batch("SELECT 1", PING_TIMEOUT).await?;

@@ -38,7 +38,7 @@ async fn an_answer_that_nobody_missed_wakes_nobody() {
     listed(&gateway, &caller(1)).await;
     settle().await;
     assert_eq!(site.asked(), 2);
-    assert!(!changes.has_changed().unwrap(), "the same was listed");
+    assert!(!changes.has_changed().unwrap(), "the list did not change");
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,15 +53,15 @@ async fn a_service_that_is_away_leaves_what_it_listed_for_a_while_and_then_nothi
     tokio::time::advance(MAX_STALE.saturating_sub(Duration::from_secs(1))).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(listed(&gateway, &caller(1)).await, ["local"], "for no longer");
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local"], "the list is too old");
     assert!(gateway.as_caller(caller(1)).call("open", ()).await.is_err());
-    assert_eq!(listed(&gateway, &caller(2)).await, ["local"], "who was never seen sees nothing");
+    assert_eq!(listed(&gateway, &caller(2)).await, ["local"], "no earlier list for this caller");
 
     let changes = gateway.changes();
     site.set_away(false);
     tokio::time::advance(RETRY_INTERVAL).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
-    assert!(changes.has_changed().unwrap(), "it was closed, so those who listen are told");
+    assert!(changes.has_changed().unwrap(), "methods were hidden, so subscribers are notified");
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn a_service_that_hangs_is_away() {
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT);
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
-    assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT, "one question is waited for once");
+    assert_eq!(started.elapsed(), FIRST_LIST_TIMEOUT, "the second lookup does not wait again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,7 +99,7 @@ fn an_invalid_message_is_refused_without_an_id() {
         assert!(post(&[], body).starts_with("400 -32600:"), "{body}: {}", post(&[], body));
     }
     let null = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#;
-    assert_eq!(post(&[], null), "legacy ping (none)", "null is nothing");
+    assert_eq!(post(&[], null), "legacy ping (none)", "null counts as absent");
     // Errors of these messages have the id of the request.
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,
@@ -137,7 +137,7 @@ fn initialize_without_complete_modern_meta_is_the_legacy_handshake() {
     assert_eq!(post(&version("1900-01-01"), &plain), "legacy initialize (none)");
     let half = request("initialize", json!({"_meta": {META_VERSION: MODERN}}));
     assert_eq!(post(&[], &half), "legacy initialize (none)");
-    // With `_meta`, it is a modern request for a method that does not exist.
+    // With `_meta`, `initialize` is a modern request for a method that does not exist.
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "initialize")];
     assert_eq!(post(&headers, &modern("initialize", json!({}))), "modern initialize");
 }
@@ -205,7 +205,7 @@ fn modern_requests_fail_in_the_order_of_the_table() {
     let newer = [("mcp-protocol-version", "2027-01-01"), right[1], right[2]];
     note("unsupported", post(&newer, &call(meta("2027-01-01"))));
     let older = [("mcp-protocol-version", "2025-11-25"), right[1], right[2]];
-    note("an older one in the meta", post(&older, &call(meta("2025-11-25"))));
+    note("a legacy revision in `_meta`", post(&older, &call(meta("2025-11-25"))));
     note("no method header", post(&[right[0], right[2]], &call(meta(MODERN))));
     let other = [right[0], ("mcp-method", "Tools/Call"), right[2]];
     note("method header in another case", post(&other, &call(meta(MODERN))));
@@ -214,8 +214,14 @@ fn modern_requests_fail_in_the_order_of_the_table() {
     note("another name", post(&other, &call(meta(MODERN))));
     let broken = [right[0], right[1], ("mcp-name", "=?base64?%?=")];
     note("a name that is not Base64", post(&broken, &call(meta(MODERN))));
-    note("a name without a body", post(&right, &modern("tools/call", json!({}))));
-    note("neither", post(&right[..2], &modern("tools/call", json!({}))));
+    note(
+        "a name header without a name in the body",
+        post(&right, &modern("tools/call", json!({}))),
+    );
+    note(
+        "neither a name header nor a name in the body",
+        post(&right[..2], &modern("tools/call", json!({}))),
+    );
     let encoded = [right[0], right[1], ("mcp-name", " =?base64?YQ==?= ")];
     note("an encoded name with space around it", post(&encoded, &call(meta(MODERN))));
     let read = [right[0], ("mcp-method", "resources/read"), ("mcp-name", "a://b")];

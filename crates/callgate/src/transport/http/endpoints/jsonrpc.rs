@@ -26,7 +26,7 @@ use crate::wire::jsonrpc::{
 const DISCOVER: &str = "rpc.discover";
 /// Error code: the document would be too large.
 const DOCUMENT_TOO_LARGE: i64 = -32000;
-/// Maximum number of documents that are built at the same time. Each occupies a core.
+/// Maximum number of documents that are built at the same time. Building a document occupies a core.
 pub(crate) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`

@@ -144,7 +144,7 @@ fn share_of_call(
     share.map(Some).map_err(|reason| too_many("calls running", reason).with_id(call.id()))
 }
 
-/// Takes the share of an event stream. Fails if the client accepts none.
+/// Takes the share of an event stream. Fails if the client does not accept event streams.
 fn share_of_stream(
     state: &SharedState,
     caller: &Caller,
@@ -182,10 +182,13 @@ async fn batch(
     })
 }
 
-/// Runs a call that is not ready. If the client does not accept event streams, replies with JSON. Otherwise replies
-/// with an event stream, with one exception: the client lists JSON before `text/event-stream`, requests no progress,
-/// and the call ends within [`STREAM_AFTER`] without sending a message first. If `share` is given, the call runs in a
-/// separate task, continues when its client disconnects, and releases the share when it ends.
+/// Runs a call that is not ready. Replies with JSON if the client does not accept event streams. Otherwise replies with
+/// an event stream. There is one exception: if the client lists JSON before `text/event-stream` and requests no
+/// progress, the function first waits for [`STREAM_AFTER`]. If the call ends in this time without having sent a
+/// message, the reply is JSON.
+///
+/// If `share` is given, the call runs in a separate task and continues when its client disconnects. The share is
+/// released when the call ends.
 async fn wait_for_call(
     accepted: AcceptedTypes,
     mut call: Box<RunningCall>,
@@ -319,7 +322,7 @@ impl<'a> RequestHeaders<'a> {
             Self { all, version: absent, method: absent, name: absent, session: absent };
         for (name, value) in all {
             let name = name.as_str();
-            // Most headers are not of the protocol.
+            // Most headers do not belong to the protocol.
             if !name.starts_with("mcp-") {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! A URL for each tool, which accepts a JSON-RPC request.
 //!
-//! The method of the request must be the tool of the URL, and batches are refused. So only the tool whose access was
-//! checked can run.
+//! The method of the request must be the tool of the URL, and batches are refused. Therefore only the tool for
+//! which access was checked can run.
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};

@@ -120,7 +120,7 @@ impl Authentication {
         self.all_parts().flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
     }
 
-    /// Adds the upstream's own access token, if it has an OAuth client.
+    /// Adds the upstream's own access token, if the upstream has an OAuth client.
     pub(crate) async fn add_upstream_token(
         &mut self,
         tokens: Option<&AccessTokens>,
@@ -167,7 +167,7 @@ impl UserCredentials {
                 let token = tokens.of_user(call.caller, &secret, grant, &self.source).await?;
                 self.with_token(call, token)
             }
-            // The upstream's own token is not sent, because with it the caller would act as another user.
+            // The upstream's own token is not sent, because the caller would then act as another user.
             (Some(_), ..) => Ok(Authentication::default()),
             (None, _, secret) => {
                 let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;

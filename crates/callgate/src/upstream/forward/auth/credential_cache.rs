@@ -17,7 +17,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay between renewals of a credential that the service refuses.
 const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 
-/// A refusal counts as consecutive within this time after the end of the previous delay.
+/// Time after the end of a delay within which another refusal doubles the next delay.
 const REFUSAL_WINDOW: Duration = Duration::from_mins(2);
 
 /// A request in flight. The value is `Some` once the request has ended.
@@ -45,7 +45,8 @@ impl<T, E: Clone> CredentialCache<T, E> {
         *self = Self { value, refusal: self.refusal, ..Self::default() };
     }
 
-    /// Returns the request in flight. If there is none, `start` starts one, unless the last one failed recently.
+    /// Returns the request in flight. If there is none, `start` starts a request. If the last request failed recently,
+    /// returns its error instead.
     pub(crate) fn join_or_start(
         &mut self,
         now: Instant,
@@ -65,7 +66,7 @@ impl<T, E: Clone> CredentialCache<T, E> {
 
     fn in_flight(&self) -> Option<PendingRequest<T, E>> {
         let pending = self.pending.as_ref()?;
-        // If its task was aborted, the request never ends.
+        // If the task of the request was aborted, the request never ends.
         let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
         (!is_dead).then(|| pending.clone())
     }
@@ -76,8 +77,8 @@ impl<T, E: Clone> CredentialCache<T, E> {
         (now < backoff.until).then(|| error.clone())
     }
 
-    /// Records that the service refused the credential. Returns `false` if it has refused a new one recently: every
-    /// call would otherwise request a credential from a service that refuses all of them.
+    /// Records that the service refused the credential. Returns `false` if the service has also refused a new
+    /// credential recently. Otherwise, every call would request a credential from a service that refuses them all.
     pub(crate) fn refused(&mut self, now: Instant) -> bool {
         // The credential is being replaced, or could not be replaced.
         if self.in_flight().is_some() || self.recent_error(now).is_some() {
@@ -107,7 +108,7 @@ impl<T, E: Clone> CredentialCache<T, E> {
     }
 }
 
-/// Waits for the end of a request. Returns `None` if its task was aborted.
+/// Waits for the end of a request. Returns `None` if the task of the request was aborted.
 pub(crate) async fn wait<T, E: Clone>(
     mut pending: PendingRequest<T, E>,
 ) -> Option<Result<Arc<T>, E>> {

@@ -32,24 +32,26 @@ const MAX_RESPONSE: usize = 64 * 1024;
 
 /// How to log in to a service. `Debug` shows no secrets.
 ///
-/// If `method` or `path` is set, the login is a request. Its cookie, or the token in its result, is sent with all other
-/// requests. If neither is set, the service sends the session with HTTP 409, in the header that `location` names.
+/// If `method` or `path` is set, the login is a request. The cookie that the response sets, or the token in the result,
+/// is sent with all other requests. If neither `method` nor `path` is set, no login is sent: the service responds to a
+/// request with HTTP 409, and sends the session in the header that `location` names.
 #[derive(Clone, Default)]
 pub struct Login {
     /// Method that logs in.
     pub method: Option<String>,
-    /// Path of the login request, if it differs from the path of the service. Without `method`, the parameters are the
-    /// body.
+    /// Path of the login request, if it differs from the path of the service. If `method` is not set, the body of the
+    /// request is `params`.
     pub path: Option<String>,
     /// Parameters of the method: a list or an object.
     pub params: Value,
-    /// Part of requests in which the token is sent. If `None`, the login sets a cookie.
+    /// Part of each request that holds the token. If `None`, the login sets a cookie.
     pub location: Option<CredentialLocation>,
     /// Text before the token, such as `Bearer `.
     pub prefix: String,
     /// JSON Pointer to the token in the result of the login. If it is empty, the whole result is the token.
     pub token: String,
-    /// Additional error texts which mean that the session has ended. Case, and a `.` or `!` at the end, do not matter.
+    /// Additional phrases. An error whose text contains one of them means that the session has ended. Case does not
+    /// matter, nor does a `.` or `!` at the end.
     pub refusals: Vec<String>,
 }
 
@@ -81,7 +83,7 @@ impl Login {
             ),
             (
                 options.target.is_websocket(),
-                "`login` cannot be used with WebSocket: a connection keeps its session",
+                "`login` cannot be used with WebSocket: an open connection cannot get a new session",
             ),
             (options.oauth.is_some(), "`login` and `oauth` cannot be combined"),
             (
@@ -170,7 +172,7 @@ impl Sessions {
         wait(pending).await.map(Some)
     }
 
-    /// Returns `true` if the service refused a request because of its session. The request has not run.
+    /// Returns `true` if the service refused a request because of the session. A refused request has not run.
     pub(crate) fn is_refused(&self, failure: &Failure) -> bool {
         match failure {
             Failure::Error(error) | Failure::Denied(error) if self.login.is_request() => {
@@ -220,7 +222,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Joins the login in flight. If there is none, starts one, unless the last one failed recently.
+    /// Joins the login in flight. If there is none, starts a login, unless the last login failed recently.
     fn join_or_start(
         self: &Arc<Self>,
         cache: &mut SessionCache,

@@ -70,7 +70,7 @@ pub enum UserGrant {
     ClientCredentials,
 }
 
-/// A client id, and its secret unless the client is public.
+/// The id of a client, and the secret of the client. A public client has no secret.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientCredentials {
     id: String,
@@ -126,9 +126,9 @@ impl OAuthClient {
 pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
     let user_grant = options.user_grant();
     let Some(client) = &options.oauth else {
-        return user_grant.map(|_| {
-            "`credential` with `oauth` needs a table `oauth` with the `token_url` of the service"
-        });
+        return user_grant.map(
+            |_| "`credential.oauth` needs a table `oauth` with the `token_url` of the service",
+        );
     };
     let credential_in_header = matches!(
         options.credential_location(),
@@ -137,7 +137,7 @@ pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
     first_conflict([
         (
             options.target.is_websocket(),
-            "`oauth` cannot be used with WebSocket: a connection keeps its access token after it has expired",
+            "`oauth` cannot be used with WebSocket: a connection keeps its access token even after the token has expired",
         ),
         (
             !may_receive_secrets(&client.token_url, options.target.endpoint()),
@@ -161,8 +161,8 @@ pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
         ),
         (
             credential_in_header && user_grant.is_none(),
-            "`oauth` sends an access token in the header `Authorization`, which `credential` without \
-             `oauth` also sets; remove one of them",
+            "`oauth` sends an access token in the header `Authorization`, which `credential` also sets; \
+             remove one of them, or set `credential.oauth`",
         ),
     ])
 }
@@ -186,7 +186,7 @@ fn is_loopback(endpoint: &Endpoint) -> bool {
 pub(crate) struct AccessTokens {
     upstream: String,
     endpoint: Arc<TokenEndpoint>,
-    /// The upstream's own source; `None` if only its users have clients.
+    /// Source of the upstream's own token; `None` if the upstream has no client and only users have clients.
     own: Option<Arc<TokenSource>>,
     users: LruCache<Option<i64>, Arc<TokenSource>>,
 }

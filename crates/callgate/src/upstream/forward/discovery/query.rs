@@ -25,7 +25,7 @@ pub enum QueryError {
     /// The method returned an error.
     #[error(transparent)]
     Rpc(RpcError),
-    /// There is no reply of the method.
+    /// The method did not reply.
     #[error("{message}")]
     Failed {
         /// Kind of failure.
@@ -81,7 +81,8 @@ impl Forward {
         Ok(ForwardedCall::new(self, &call, None).run().await?)
     }
 
-    /// Reads `target`, or the URL of the service, as text. Sends the credentials that are configured for all callers.
+    /// Reads `target` as text. If `target` is `None`, reads the URL of the service. Sends the credentials that are
+    /// configured for all callers.
     pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
         let (limits, target) = (self.options().limits, target.unwrap_or(&self.options().target));
         let mut auth = Authentication::default();
@@ -103,7 +104,7 @@ impl Forward {
                 let failure = failure.sent_with(self.shared_credential());
                 let failure = failure.redacted(|| self.secrets(&Caller::anonymous(), &auth));
                 let mut error = QueryError::from(failure.clone());
-                // Not every service has such a document.
+                // Not every service has the document, so the message does not ask to check the URL.
                 if let (QueryError::Failed { message, .. }, Failure::Unexpected(response)) =
                     (&mut error, &failure)
                     && matches!(response.problem, Problem::Status)

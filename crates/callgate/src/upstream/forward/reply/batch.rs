@@ -74,8 +74,8 @@ impl<'a> Replies<'a> {
     /// Returns the reply to each request, and the number of other messages.
     ///
     /// JSON-RPC allows replies in any order. Drupal replies in the order of the requests, but every error has the id
-    /// null. An error without an id is therefore assigned to the request at its position if all other replies are in
-    /// order, or to the only request without a reply.
+    /// null. If all replies with an id are in order, each error without an id therefore belongs to the request at the
+    /// same position. Otherwise, a single error without an id belongs to the only request without a reply.
     pub(crate) fn assign<'b>(
         self,
         ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
@@ -113,7 +113,7 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// Returns `true` for the statuses of services that cannot parse a batch.
+/// Returns `true` for the statuses that services send if they cannot parse a batch.
 fn may_be_about_batch(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 415 | 422 | 500 | 501)
 }

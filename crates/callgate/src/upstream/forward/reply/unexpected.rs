@@ -61,7 +61,9 @@ impl UnexpectedResponse {
         let what = match &self.problem {
             Problem::Status => format!("HTTP {status} without a JSON-RPC error"),
             Problem::QueueFull => {
-                format!("HTTP {status}: the service discarded the request, its queue is full")
+                format!(
+                    "HTTP {status}: the service discarded the request because its queue is full"
+                )
             }
             Problem::Upgrade(_) => format!("HTTP {status}: the service expects another protocol"),
             Problem::Session(_) => format!("HTTP {status}: the service expects a session"),

@@ -81,7 +81,7 @@ impl Batcher {
             return self.send_singly(batch).await;
         }
         let Some(first) = batch.first() else { return };
-        // The whole response is counted until each call has received its part.
+        // The whole response counts against the memory budget until each call has received its part.
         let (headers, reservation) = (first.headers.clone(), first.reservation.another());
         let (body, limit) = (joined(&batch), self.max_reply().saturating_mul(batch.len()));
         let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
@@ -126,7 +126,7 @@ impl Batcher {
                 let mut alone = Vec::new();
                 for (request, part) in batch.into_iter().zip(parts) {
                     // Drupal refuses a batch with an unknown method or invalid parameters before it runs any call.
-                    // Other services may have run the calls before the error.
+                    // Other services may have run calls before the error, so only read-only calls are sent again.
                     if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
                     {
                         self.service.stats.count_retry();
@@ -179,8 +179,8 @@ impl Batcher {
 }
 
 /// Removes the requests of the next batch from the queue: the first request whose call was not dropped, and all
-/// requests of the same caller with the same headers and credential. They have the same caller because the memory for
-/// the response is reserved for one caller.
+/// requests of the same caller with the same headers and credential. All requests of a batch have the same caller,
+/// because the memory for the response is reserved for one caller.
 fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     waiting.retain(|request| !request.reply.is_closed());
     let (mut batch, mut rest): (Vec<QueuedRequest>, Vec<QueuedRequest>) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use crate::upstream::memory_budget::BudgetReservation;
 
 pub(crate) struct QueuedRequest {
     pub(crate) id: RequestId<'static>,
-    /// `None` for the configured ones, and for a WebSocket.
+    /// `None` if the request has only the configured headers, and for a WebSocket.
     pub(crate) headers: Option<HeaderMap>,
     /// The caller's credential, if it is in the body. Empty for a WebSocket.
     pub(crate) credential: SecretJson,

@@ -293,6 +293,6 @@ mod tests {
         }
         let (request, answer) = request(100);
         drop(answer);
-        assert!(pending.add(request).is_none(), "it is not even sent");
+        assert!(pending.add(request).is_none(), "the request is not sent");
     }
 }

@@ -98,7 +98,7 @@ async fn a_401_is_answered_by_one_renewal_and_one_more_request() {
     let app = App::with(with_oauth(&issuer, &service));
     assert_eq!(call(&app).await, "Bearer token-1");
     *good.lock().unwrap() = vec!["token-2".to_owned()];
-    // This includes methods with side effects: a 401 means that nothing was run.
+    // The request is repeated even if the method has side effects: a 401 means that nothing was run.
     let (status, body) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_eq!((status, &body["result"]), (200, &json!("Bearer token-2")));
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 3));
@@ -113,7 +113,7 @@ async fn a_service_that_refuses_every_token_is_asked_twice_and_no_more() {
     let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_ne!(status, 200);
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 2));
-    // The next call finds that a new token did not help.
+    // The token was renewed recently, so the next calls do not request another token.
     for _ in 0..3 {
         app.invoke("order.delete", json!({"id": 1})).await;
     }
@@ -212,7 +212,7 @@ async fn a_401_with_a_reply_of_the_method_is_not_sent_again() {
         let app = App::with(with_oauth(&issuer, &service));
         let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
         assert_ne!(status, 200);
-        assert_eq!(service.log.requests().len(), 1, "it may have run");
+        assert_eq!(service.log.requests().len(), 1, "the method may have run");
     }
 }
 

@@ -126,10 +126,14 @@ async fn the_request_state_contains_earlier_answers() {
     };
     let answers = json!({"one": accept("A")});
     let second = client.result("tools/call", again(&first["requestState"], answers)).await;
-    assert_eq!(keys(&second), ["roots", "two"], "what is awaited together is asked together");
+    assert_eq!(
+        keys(&second),
+        ["roots", "two"],
+        "questions that are awaited together are asked together"
+    );
     let only_roots = json!({"roots": {"roots": [{"uri": "file:///"}]}});
     let third = client.result("tools/call", again(&second["requestState"], only_roots)).await;
-    assert_eq!(keys(&third), ["two"], "what was not answered is asked again");
+    assert_eq!(keys(&third), ["two"], "an unanswered question is asked again");
     let state = &third["requestState"];
     let last = client.result("tools/call", again(state, json!({"two": accept("B")}))).await;
     assert_eq!(last["content"][0]["text"], r#""A" "B" 1"#);
@@ -164,7 +168,7 @@ async fn a_request_state_is_valid_only_for_its_request_and_user() {
     let session = app.client("reader", "2025-11-25").offering(json!({})).await.session.unwrap();
     let refused = client.error("tools/call", params(&session, "greet", "Hi")).await;
     assert_eq!(refused, (200, -32602), "a session's id is signed with the same key");
-    assert_eq!(began.load(Ordering::SeqCst), before, "nothing ran");
+    assert_eq!(began.load(Ordering::SeqCst), before, "no method ran");
 }
 
 #[tokio::test]
@@ -325,7 +329,7 @@ async fn nobody_waits_for_a_client_that_has_gone_or_ended_its_session() {
     let session = client.session.clone().unwrap();
     let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
     assert_eq!(app.send(end.body(Body::empty()).unwrap()).await.status, 204);
-    assert!(stream.next().await.is_none(), "its calls end with it");
+    assert!(stream.next().await.is_none(), "calls end with their session");
 
     let slow = Slow::new();
     let mut local = Local::default();
@@ -379,6 +383,9 @@ async fn what_a_method_says_goes_before_its_result_to_who_wants_it() {
         assert_eq!(stream.next().await.unwrap()["result"]["content"][0]["text"], "true");
         assert!(stream.next().await.is_none());
         let quiet = app.client("reader", revision).call("told", json!({})).await;
-        assert_eq!(quiet["content"][0]["text"], "false", "who wants nothing gets plain JSON");
+        assert_eq!(
+            quiet["content"][0]["text"], "false",
+            "without logs and progress, the reply is JSON"
+        );
     }
 }

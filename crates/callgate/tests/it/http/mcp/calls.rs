@@ -145,20 +145,20 @@ async fn x_mcp_headers_must_be_what_the_body_says() {
     let region = |value: &'static str| [("Mcp-Param-Region", value)];
     assert_eq!(call(json!({}), &[]).await, fine);
     let null = client.call("routed", json!({"region": null})).await;
-    assert_eq!(null["isError"], true, "null needs no header, and is no string");
+    assert_eq!(null["isError"], true, "null needs no header, but is not a string");
     assert_eq!(call(json!({"region": "eu"}), &region("eu")).await, fine);
     assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k=?=")).await, fine);
     assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "42")]).await, fine);
     assert_eq!(call(json!({"count": 42.0}), &[("mcp-param-count", "42")]).await, fine);
-    assert_eq!(call(json!({"region": "eu"}), &[]).await, mismatch, "missing");
+    assert_eq!(call(json!({"region": "eu"}), &[]).await, mismatch, "no header");
     assert_eq!(call(json!({"region": "eu"}), &region("us")).await, mismatch);
     assert_eq!(call(json!({"region": "eu"}), &region("EU")).await, mismatch);
     assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k?=")).await, mismatch);
     assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "43")]).await, mismatch);
-    assert_eq!(call(json!({}), &region("eu")).await, mismatch, "nothing to compare with");
+    assert_eq!(call(json!({}), &region("eu")).await, mismatch, "no argument");
     let twice = [("mcp-param-region", "eu"), ("mcp-param-region", "eu")];
     assert_eq!(call(json!({"region": "eu"}), &twice).await, mismatch);
-    // Legacy clients do not support this.
+    // Legacy clients do not send these headers.
     app.client("reader", "2025-11-25").call("routed", json!({"region": "eu"})).await;
 }
 
@@ -178,7 +178,7 @@ async fn a_failure_is_logged_to_clients_that_ask_for_it() {
     let error_id = note["params"]["data"]["error_id"].as_str().unwrap();
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains(error_id));
     assert!(stream.next().await.is_none());
-    // Less severe than the requested level, or not requested.
+    // There is no notification if the failure is less severe than the requested level, or if no level is requested.
     let params = json!({
         "name": "outcome_failure", "_meta": {"io.modelcontextprotocol/logLevel": "alert"},
     });

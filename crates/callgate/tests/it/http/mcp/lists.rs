@@ -100,7 +100,7 @@ async fn pages_follow_the_cursor_to_the_end() {
             seen.extend(names(&page));
             let Some(next) = page.get("nextCursor") else { break };
             cursor = next.as_str().unwrap().to_owned();
-            assert!(!cursors.contains(&cursor), "it goes on");
+            assert!(!cursors.contains(&cursor), "no cursor is repeated");
             cursors.push(cursor.clone());
         }
         assert_eq!(seen, all);
@@ -167,7 +167,7 @@ async fn instructions_summarise_what_the_caller_may_use_or_are_those_of_the_sett
         let legacy = app.client(caller, "2025-06-18").initialize().await;
         let modern = app.client(caller, MODERN).result("server/discover", json!({})).await;
         assert_eq!(legacy["instructions"], modern["instructions"]);
-        assert_eq!(modern["cacheScope"], "private", "it depends on the caller");
+        assert_eq!(modern["cacheScope"], "private", "the text depends on the caller");
         shown.push(format!("{caller}: {}", modern["instructions"].as_str().unwrap()));
     }
     insta::assert_debug_snapshot!(shown);
@@ -208,7 +208,7 @@ async fn a_session_that_does_not_follow_the_cursor_is_logged_once() {
     let mut hasty = app.client("reader", "2025-06-18");
     hasty.initialize().await;
     hasty.call("shape_object", json!({})).await;
-    assert_eq!(told(), 0, "it has not listed any");
+    assert_eq!(told(), 0, "this session has not listed any tools");
     for _ in 0..2 {
         hasty.result("tools/list", json!({})).await;
         hasty.call("shape_object", json!({})).await;
@@ -302,7 +302,7 @@ async fn what_a_revision_does_not_have_is_not_found() {
     assert_eq!(legacy.error("logging/setLevel", json!({"level": "loud"})).await, (200, -32602));
     let level = json!({"_meta": {"io.modelcontextprotocol/logLevel": "loud"}});
     let unknown = app.client("", MODERN).error("nonsense", level.clone()).await;
-    assert_eq!(unknown, (404, -32601), "before the level");
+    assert_eq!(unknown, (404, -32601), "the method is checked before the level");
     assert_eq!(app.client("", MODERN).error("tools/list", level).await, (200, -32602));
 }
 
@@ -332,5 +332,5 @@ async fn the_newest_offered_revision_limits_both_eras() {
     assert!(tools["tools"].as_array().unwrap().iter().all(|tool| tool.get("title").is_none()));
     let found = app.get("", "/.well-known/mcp.json").await.json();
     assert_eq!(found["protocol_versions"], json!(["2024-11-05", "2025-03-26"]));
-    assert_eq!(app.get("", "/mcp/tools/list").await.status, 200, "REST ignores it");
+    assert_eq!(app.get("", "/mcp/tools/list").await.status, 200, "REST ignores revisions");
 }

@@ -109,7 +109,7 @@ async fn taken(app: &App, caller: &str, sessions: usize, message: &Value) -> usi
     taken
 }
 
-/// Returns an answer to a question of another server, with a million letters.
+/// Returns an answer with a million letters to a question of another server.
 fn long_answer() -> Value {
     let question = json!({"id": "AAAAAAAAAAAAAAAAAAAAAAAA"});
     answer(&question, accept(&"x".repeat(1_000_000)))
@@ -153,11 +153,11 @@ async fn a_cancellation_is_relayed_to_the_server_of_the_call() {
     let rest = async {
         slow.until_started().await;
         assert_eq!(stranger.send(&cancelled(json!(1))).await.status, 202);
-        assert_eq!(slow.counts(), (0, 0), "another session's");
+        assert_eq!(slow.counts(), (0, 0), "the call is of another session");
         assert_eq!(client.send(&cancelled(json!(1))).await.status, 202);
     };
     let (reply, ()) = tokio::join!(call, rest);
-    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, ""), "nothing is sent");
+    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, ""), "the reply is empty");
     assert_eq!(slow.counts(), (0, 1));
 }
 
@@ -179,7 +179,7 @@ async fn a_session_that_ends_on_one_server_ends_on_the_others() {
     };
     let (reply, ()) = tokio::join!(call, end);
     assert_eq!((reply.text.as_str(), slow.counts()), ("", (0, 1)));
-    assert!(stream.next().await.is_none(), "its streams end with it");
+    assert!(stream.next().await.is_none(), "streams end with their session");
     assert_eq!(there.error("ping", json!({})).await, (404, -32600));
 }
 
@@ -221,24 +221,32 @@ async fn one_session_cannot_post_without_end() {
     let posted = office.posted.lock().unwrap().len();
     assert!((1..200).contains(&posted), "{posted}");
     let another = opened(&one, "2025-11-25").await;
-    assert_eq!(another.send(&cancelled(json!(1))).await.status, 202, "others are not held up");
+    assert_eq!(
+        another.send(&cancelled(json!(1))).await.status,
+        202,
+        "other sessions are not limited"
+    );
 }
 
 #[tokio::test]
 async fn one_user_cannot_post_without_end_in_many_sessions() {
     let (one, other, _, _) = two();
     assert_eq!(taken(&one, "reader", 9, &cancelled(json!(1))).await, 1024);
-    assert_eq!(taken(&one, "admin", 1, &cancelled(json!(1))).await, 128, "others may go on");
-    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "4 MiB");
-    assert_eq!(taken(&other, "reader", 4, &long_answer()).await, 12, "16 MiB");
+    assert_eq!(
+        taken(&one, "admin", 1, &cancelled(json!(1))).await,
+        128,
+        "other users are not limited"
+    );
+    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "4 MiB of a session");
+    assert_eq!(taken(&other, "reader", 4, &long_answer()).await, 12, "16 MiB of a user");
 }
 
 #[tokio::test]
 async fn a_few_sessions_without_a_user_hold_up_no_others() {
     let (one, other, _, _) = two();
     assert_eq!(taken(&one, "", 9, &cancelled(json!(1))).await, 9 * 128);
-    assert_eq!(taken(&other, "", 17, &long_answer()).await, 67, "64 MiB");
-    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "users have their own");
+    assert_eq!(taken(&other, "", 17, &long_answer()).await, 67, "64 MiB without a user");
+    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "users have their own limit");
 }
 
 #[tokio::test]
@@ -261,7 +269,7 @@ async fn one_address_cannot_post_without_end_in_many_sessions() {
         taken
     };
     assert_eq!(taken([192, 0, 2, 1], 9).await, 1024);
-    assert_eq!(taken([192, 0, 2, 2], 1).await, 128, "others may go on");
+    assert_eq!(taken([192, 0, 2, 2], 1).await, 128, "other addresses are not limited");
 }
 
 #[tokio::test]
@@ -282,7 +290,7 @@ async fn one_address_cannot_store_sessions_without_end() {
     assert_eq!(refused.status, 429);
     assert!(matches!(refused.header("retry-after"), "1" | "2"), "{:?}", refused.headers);
     assert!(refused.text.contains("changes of sessions per caller is 30/min"), "{}", refused.text);
-    assert_eq!(set([192, 0, 2, 2]).await.status, 200, "others may go on");
+    assert_eq!(set([192, 0, 2, 2]).await.status, 200, "other addresses are not limited");
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ async fn stored_events_are_not_sent_after_the_credential_expired() {
     slow.go.add_permits(1);
     let mut stream = come_back(&app, "reader", &session, &left).await;
     while !stream.event().await.unwrap().contains("you are back") {}
-    // Independent of which of several ready futures is polled first.
+    // Several futures are ready, and any of them may be polled first. Many attempts cover all orders.
     for _ in 0..50 {
         let user = User { id: 2, name: "reader".to_owned(), role: None };
         let caller = Caller::user(user, Grants::default()).with_expiry(Some(SystemTime::now()));
@@ -203,9 +203,9 @@ async fn only_clients_since_2025_11_25_with_a_session_get_event_ids() {
     let (name, _) = last.split_once(':').unwrap();
     let beyond = format!("{name}:{}", u64::MAX);
     let mut stream = come_back(&app, "reader", &own, &beyond).await;
-    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "no such event");
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "the event does not exist");
     for wrong in [last.as_str(), "x", "x:1", "é:1", ":", ""] {
         let mut stream = come_back(&app, "reader", &other, wrong).await;
-        assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a stream of its own: {wrong}");
+        assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a new stream: {wrong}");
     }
 }

@@ -56,7 +56,7 @@ async fn invalid_and_ended_sessions_are_404_in_json() {
     let client = opened(&app, "reader", "2025-06-18").await;
     assert_eq!(end(&app, &client).await.status, 204);
     assert_eq!(client.error("ping", json!({})).await, (404, -32600));
-    assert_eq!(end(&app, &client).await.status, 404, "once");
+    assert_eq!(end(&app, &client).await.status, 404, "the session has ended");
     let none = app.send(request("DELETE", "reader", "/mcp").body(Body::empty()).unwrap()).await;
     assert_eq!(code(&none), (400, -32600));
 }
@@ -75,7 +75,7 @@ async fn the_sessions_revision_holds_where_no_header_says_another() {
     };
     let has_titles = async |request| app.send(request).await.text.contains("\"title\":");
     assert!(!has_titles(ask(client.session.as_deref())).await);
-    assert!(!has_titles(ask(None)).await, "2025-03-26 where nothing is said");
+    assert!(!has_titles(ask(None)).await, "the default revision is 2025-03-26");
     let newer = opened(&app, "reader", "2025-06-18").await;
     assert!(has_titles(ask(newer.session.as_deref())).await);
 }
@@ -112,11 +112,11 @@ async fn a_cancelled_notification_ends_the_call_of_its_session_only() {
         cancel(&other, json!(1)).await;
         cancel(&client, json!("1")).await;
         cancel(&client, json!(2)).await;
-        assert_eq!(slow.counts(), (0, 0), "another session's, another type, another id");
+        assert_eq!(slow.counts(), (0, 0), "wrong session, type or id");
         cancel(&client, json!(1)).await;
     };
     let (reply, ()) = tokio::join!(call, rest);
-    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, ""), "nothing is sent");
+    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, ""), "the reply is empty");
     assert_eq!(slow.counts(), (0, 1));
     cancel(&client, json!(1)).await;
 }

@@ -67,14 +67,17 @@ async fn a_client_that_reads_json_only_gets_json() {
     }
     let client = Client { accept: "text/event-stream", ..app.client("reader", MODERN) };
     let mut stream = client.stream("tools/list", json!({})).await;
-    assert!(stream.next().await.unwrap()["result"]["tools"].is_array(), "streams only");
+    assert!(
+        stream.next().await.unwrap()["result"]["tools"].is_array(),
+        "the client accepts only streams"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_modern_call_is_cancelled_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
-    // Before a stream is open, and afterwards.
+    // The client disconnects once before a stream is open, and once afterwards.
     let asking = client.ask("tools/call", json!({"name": "slow"}));
     tokio::select! {
         _ = asking => panic!("it waits"),
@@ -98,7 +101,7 @@ async fn a_legacy_call_continues_when_its_client_disconnects() {
     while slow.counts() == (0, 0) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(slow.counts(), (1, 0), "it went on to its end");
+    assert_eq!(slow.counts(), (1, 0), "the call finished");
 }
 
 fn without(app: &App, slow: &Slow, id: &str) {
@@ -122,10 +125,10 @@ async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
     assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
     let subscription = json!({"io.modelcontextprotocol/subscriptionId": 1});
     assert_eq!(acknowledged["params"]["_meta"], subscription);
-    // First the same tools again, then without a tool that this caller does not see.
+    // The first change keeps all tools. The second change removes a tool that this caller does not see.
     without(&app, &slow, "none");
     without(&app, &slow, "content.article.delete");
-    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "nothing to tell");
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "no visible change");
     without(&app, &slow, "shape.list");
     let changed = stream.next().await.unwrap();
     assert_eq!(changed["method"], "notifications/tools/list_changed");
@@ -168,7 +171,7 @@ async fn a_legacy_client_listens_on_a_stream_of_its_own() {
         .header("mcp-protocol-version", "2025-06-18")
         .header("mcp-session-id", client.session.as_deref().unwrap());
     let mut stream = Stream::of(app.respond(get.body(Body::empty()).unwrap()).await);
-    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "at once");
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "sent at once");
     without(&app, &slow, "shape.list");
     let changed = stream.next().await.unwrap();
     let expected =
@@ -196,11 +199,11 @@ async fn each_message_goes_to_one_stream_of_a_session_and_all_end_with_it() {
     let changed = "notifications/tools/list_changed";
     assert_eq!(second.next().await.unwrap()["method"], changed);
     for _ in 0..2 {
-        assert_eq!(first.event().await.unwrap(), ": keep-alive", "told elsewhere");
+        assert_eq!(first.event().await.unwrap(), ": keep-alive", "sent on the other stream");
     }
     drop(second);
     without(&app, &slow, "none");
-    assert_eq!(first.next().await.unwrap()["method"], changed, "the only one left");
+    assert_eq!(first.next().await.unwrap()["method"], changed, "the only stream");
     let mut second = open().await;
     let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
     assert_eq!(app.send(end.body(Body::empty()).unwrap()).await.status, 204);

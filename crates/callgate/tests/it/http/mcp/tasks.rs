@@ -136,7 +136,7 @@ async fn limits_of_a_tool_apply_to_its_tasks() {
     assert_eq!(refused["isError"], true, "{refused}");
     let text = refused["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("the limit is 1 per caller"), "{text}");
-    // Longer than the limit of calls that are no tasks.
+    // Longer than the time limit of calls that are not tasks.
     tokio::time::sleep(Duration::from_secs(35)).await;
     until(&client, &task, "working").await;
     let done = until(&client, &task, "completed").await;
@@ -204,7 +204,7 @@ async fn a_task_asks_only_what_it_may_and_each_key_once() {
     let task = client.call("both", json!({})).await;
     let asks = until(&client, &task, "input_required").await;
     let keys: Vec<&String> = asks["inputRequests"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["one"], "no roots, which were not offered");
+    assert_eq!(keys, ["one"], "the client does not offer roots");
     let answers = json!({"one": {"action": "decline"}});
     let update = json!({"taskId": task["taskId"], "inputResponses": answers});
     client.result("tasks/update", update).await;
@@ -297,7 +297,11 @@ async fn task_notifications_have_the_members_of_tasks_get() {
     }
     assert_eq!(told, seen);
     app.mcp.close();
-    assert_eq!(streams[1].next().await.unwrap()["method"], "notifications/cancelled", "not theirs");
+    assert_eq!(
+        streams[1].next().await.unwrap()["method"],
+        "notifications/cancelled",
+        "the task belongs to another caller"
+    );
     let plain = app.client("reader", MODERN);
     assert_eq!(plain.error("subscriptions/listen", params).await, (400, -32021));
 }
@@ -312,7 +316,7 @@ async fn a_task_that_cannot_be_kept_does_not_begin() {
     assert!(!reply.text.contains("hunter2"), "{}", reply.text);
     slow.go.add_permits(1);
     let waited = client.call("long", json!({})).await;
-    assert_eq!(waited["content"][0]["text"], "task: false", "where it can do without");
+    assert_eq!(waited["content"][0]["text"], "task: false", "this method does not need a task");
     // Questions that were asked before are not lost.
     let params = |state: &Value, key: &str| {
         json!({

@@ -19,7 +19,7 @@ async fn an_invalid_message_is_400_with_a_json_rpc_error() {
         for content_type in ["application/json", "text/plain"] {
             let reply = post(&app, &[("content-type", content_type)], body).await;
             assert_eq!(reply.header("content-type"), "application/json");
-            assert!(reply.json().get("id").is_none(), "never null");
+            assert!(reply.json().get("id").is_none(), "absent instead of null");
             replies.push(format!("{} {}", reply.status, reply.text));
         }
     }
@@ -44,7 +44,7 @@ async fn batches_of_2025_03_26_are_answered_with_lists() {
     .to_string();
     let reply = post(&app, &[("mcp-protocol-version", "2025-03-26")], &body).await;
     insta::assert_json_snapshot!(reply.json());
-    assert_eq!(post(&app, &[], &body).await.text, reply.text, "also where nothing is said");
+    assert_eq!(post(&app, &[], &body).await.text, reply.text, "the default revision");
     for other in ["2024-11-05", "2025-06-18", "2025-11-25", MODERN] {
         let reply = post(&app, &[("mcp-protocol-version", other)], &body).await;
         assert_eq!(code(&reply), (400, -32600), "{other}");
@@ -236,12 +236,12 @@ async fn raw_request_answers_a_message_or_a_batch() {
         r#"{"jsonrpc":"2.0","id":0,"result":{}}"#
     );
     let path = raw(&zero).replacen('/', "/mcp", 1);
-    assert_eq!(app.get("reader", &path).await.status, 200, "on both paths");
+    assert_eq!(app.get("reader", &path).await.status, 200, "both paths support it");
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}});
     let reply = app.get("reader", &raw(&initialize)).await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2024-11-05");
-    assert_eq!(reply.header("mcp-session-id"), "", "without a session");
+    assert_eq!(reply.header("mcp-session-id"), "", "no session is opened");
     let list = json!([initialize, zero]);
     assert_eq!(app.get("reader", &raw(&list)).await.json().as_array().unwrap().len(), 2);
     let call = |name: &str| {

@@ -26,8 +26,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_SHARED: Duration = Duration::from_hours(24);
 
 /// A stored credential: a refresh token, optionally with the access token of the same response. If the access token is
-/// stored, all servers with the same registry use the same one. This matters because some authorization servers revoke
-/// the previous access token at each renewal.
+/// stored, all servers with the same registry use this access token. Otherwise, each server would request its own, and
+/// some authorization servers revoke the previous access token at each renewal.
 pub(crate) struct StoredGrant {
     refresh_token: Secret,
     shared: Option<(Secret, u64)>,
@@ -123,8 +123,8 @@ impl TokenSource {
         FetchedToken::only(Err(TokenError::Replaced))
     }
 
-    /// Stores a rotated refresh token and replaces the old one. Returns the stored credential, or `None` if another
-    /// process has replaced the credential meanwhile.
+    /// Stores the rotated refresh token in place of the old one, if the response contains a new refresh token. Returns
+    /// the credential that is now stored, or `None` if another process has replaced the credential meanwhile.
     async fn keep(
         &self,
         store: &dyn RefreshTokenStore,
@@ -163,7 +163,7 @@ async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
     let none = |why: &str| TokenError::NoRefreshToken(why.to_owned());
     match store.load().await {
         Ok(Some(stored)) => Ok(stored),
-        Ok(None) => Err(none("it is empty")),
+        Ok(None) => Err(none("nothing is stored")),
         Err(error) => Err(none(&error.to_string())),
     }
 }

@@ -45,8 +45,8 @@ pub(crate) struct TokenUnavailable {
 }
 
 impl TokenUnavailable {
-    /// Returns `true` if the authorization server refused the credential of a user, not the credential of the
-    /// upstream.
+    /// Returns `true` if the credential of a user is refused or unusable. For the credential of the upstream, returns
+    /// `false`.
     pub(crate) fn is_of_user(&self) -> bool {
         let is_refused = match self.error {
             TokenError::InvalidGrant | TokenError::NotAClient => true,

@@ -12,7 +12,7 @@ use crate::secret::Secret;
 /// Lifetime that is assumed for an access token without `expires_in`.
 const UNKNOWN_LIFETIME: Duration = Duration::from_mins(5);
 
-/// Maximum lifetime of an access token. A longer one is reduced to it.
+/// Maximum lifetime of an access token. A longer lifetime is reduced to this maximum.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 /// Maximum number of characters of an error description in the log.

@@ -139,7 +139,7 @@ impl TokenSource {
         }
     }
 
-    /// Returns the request in flight. If there is none, starts one, unless the last one failed recently.
+    /// Returns the request in flight. If there is none, starts a request, unless the last request failed recently.
     fn join_or_start(
         self: &Arc<Self>,
         state: &mut TokenState,
@@ -207,8 +207,8 @@ impl TokenSource {
         if !std::mem::replace(&mut self.state().has_warned, true) {
             tracing::warn!(
                 upstream = self.upstream,
-                "the authorization server rotated the refresh token, and the new one is only in memory; set \
-                 `refresh_token = {{ file = … }}` in the configuration file to keep it after a restart"
+                "the authorization server rotated the refresh token, and the new token is only in \
+                 memory; set `refresh_token = {{ file = … }}` in the configuration file to keep it after a restart"
             );
         }
     }

@@ -13,7 +13,7 @@ use crate::http_client::sensitive;
 use crate::secret::Secret;
 use crate::upstream::forward::auth::credential_cache::CredentialCache;
 
-/// Maximum time before its actual expiry at which a token already counts as expired.
+/// A token counts as expired some time before its actual expiry. This is the maximum of that time.
 const MAX_MARGIN: Duration = Duration::from_mins(1);
 
 /// An access token. Its times are measured on the monotonic clock, from the arrival of the response.
@@ -62,7 +62,7 @@ pub(crate) struct TokenState {
 }
 
 impl TokenState {
-    /// Uses this stored credential from now on. If the credential is new, drops the token of the old one.
+    /// Uses this stored credential from now on. If the credential is new, drops the token of the old credential.
     pub(crate) fn adopt(&mut self, stored: &Secret, is_refresh: bool, now: Instant) {
         // A read may return an old value, so a value that was already seen does not replace `basis`.
         if self.seen.as_ref() == Some(stored) {
