@@ -37,7 +37,7 @@ use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
 
 pub use as_caller::AsCaller;
-pub(crate) use blocking_checks::BlockingChecks;
+pub(crate) use blocking_checks::{BlockingChecks, CheckError};
 pub(crate) use call::{BATCH_FULL, with_time_limit};
 pub use call::{CallRequest, CallResult};
 pub use openrpc::OpenRpcError;

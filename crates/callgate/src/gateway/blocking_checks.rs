@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use thiserror::Error;
+use tokio::task::JoinError;
+
 use crate::access::{Caller, Shares};
-use crate::upstream::{CallError, MAX_INLINE};
+use crate::upstream::MAX_INLINE;
 
 /// Like [`MAX_INLINE`], for requests in a batch. This limit is lower, because up to 100 requests are checked one after
 /// the other.
@@ -20,6 +23,15 @@ const MIN_THREADS: usize = 4;
 /// Threads for checks of large values.
 #[derive(Debug)]
 pub(crate) struct BlockingChecks(Arc<Shares>);
+
+/// A value could not be checked.
+#[derive(Debug, Error)]
+pub(crate) enum CheckError {
+    #[error("too many of your calls with large values are waiting")]
+    Busy,
+    #[error("the check failed")]
+    Failed(#[from] JoinError),
+}
 
 impl Default for BlockingChecks {
     fn default() -> Self {
@@ -40,16 +52,12 @@ impl BlockingChecks {
         &self,
         caller: &Caller,
         check: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, CallError> {
-        let Ok(share) = self.0.take(caller.principal()).await else {
-            let message = "Too many of your calls with large arguments are waiting. Nothing was run; \
-                           send fewer calls at the same time.";
-            return Err(CallError::Busy(message.into()));
-        };
+    ) -> Result<T, CheckError> {
+        let share = self.0.take(caller.principal()).await.map_err(|_| CheckError::Busy)?;
         let checked = tokio::task::spawn_blocking(move || {
             let _share = share;
             check()
         });
-        checked.await.map_err(CallError::failed)
+        Ok(checked.await?)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep};
 
-use super::{BlockingChecks, FoundTool, Gateway, ToolRef};
+use super::{BlockingChecks, CheckError, FoundTool, Gateway, ToolRef};
 use crate::access::Caller;
 use crate::catalog::Entry;
 use crate::model::arguments::{ParamFormat, ParamStyle};
@@ -173,6 +173,20 @@ fn not_configured(entry: &Entry) -> CallError {
 
 fn batch_full() -> CallError {
     CallError::Failed(CallFailure::new(BATCH_FULL, "the replies to the batch are too large"))
+}
+
+/// Converts the error of a check of arguments.
+impl From<CheckError> for CallError {
+    fn from(error: CheckError) -> Self {
+        match error {
+            CheckError::Busy => {
+                let message = "Too many of your calls with large arguments are waiting. Nothing was run; \
+                               send fewer calls at the same time.";
+                Self::Busy(message.into())
+            }
+            CheckError::Failed(_) => Self::failed(error),
+        }
+    }
 }
 
 impl From<BudgetExceeded> for CallError {

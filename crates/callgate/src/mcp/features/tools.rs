@@ -235,8 +235,8 @@ impl<'a> ToolCall<'a> {
             let checked = Box::pin(mcp.gateway.checks.run(caller, check)).await;
             checked.map_err(|error| {
                 format!(
-                    "The method ran, but its result could not be checked against its output schema. \
-                     {error} Try again later."
+                    "The method ran, but its result could not be checked against its output schema: {error}. \
+                     Retry later if the tool is read-only."
                 )
             })?
         };
