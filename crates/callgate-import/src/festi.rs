@@ -12,6 +12,7 @@ use callgate_registry::{
 use crate::hinted::hinted;
 use crate::required_sections::RequiredSectionsByKey;
 use crate::source::{AccessProposal, Proposal, Refusal, RequiredMask, Source};
+use crate::text::counted;
 
 /// Which users are imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,14 +162,14 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
 /// Returns notes about differences from Festi and about data that is not imported.
 fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut note = |count: usize, what: &str| {
+    let mut note = |count: usize, noun: &str, rest: &str| {
         if count > 0 {
-            notes.push(format!("note: {count} {what}"));
+            notes.push(format!("note: {} {rest}", counted(count, noun)));
         }
     };
     if !rows.missing.is_empty() {
         let missing = rows.missing.join("`, `");
-        note(rows.missing.len(), &format!("tables are missing: `{missing}`"));
+        note(rows.missing.len(), "table", &format!("not found: `{missing}`"));
     }
     let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
     let closed = needs()
@@ -176,32 +177,37 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
         .count();
     note(
         closed,
-        "methods name a section without an action: in Festi everybody can call them, here nobody can",
+        "method",
+        "with a section that has no action: in Festi everybody can call such a method, in Callgate nobody can",
     );
     let open = needs().filter(|needs| needs.is_empty()).count();
-    note(open, "methods are in no section: every caller can call them, in Festi and here");
+    note(
+        open,
+        "method",
+        "in no section: every caller can call such a method, in Festi and in Callgate",
+    );
     let several = needs().filter(|needs| needs.len() > 1).count();
     note(
         several,
-        "methods are in several sections: Festi checks the last one, here all are required",
+        "method",
+        "in several sections: Festi checks only the last one, Callgate checks all",
     );
     let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
     let is_other = |row: &&ActionRow| !known.contains(&action_key(&row.plugin, &row.method));
-    note(
-        rows.actions.iter().filter(is_other).count(),
-        "actions belong to no method and are not imported",
-    );
+    note(rows.actions.iter().filter(is_other).count(), "action", "of no method: not imported");
     if users == Users::All {
         let zero = rows.user_grants.iter().filter(|row| row.value.trim() == "0").count();
         note(
             zero,
-            "users have a grant of 0 on a section: in Festi their role decides, here access is denied",
+            "grant",
+            "of 0 to a user: in Festi the role of the user decides, in Callgate access is denied",
         );
     } else {
-        note(rows.users.len(), "users are not imported; use `--users` to import them");
+        note(rows.users.len(), "user", "not imported; use `--users` to import users");
         note(
             rows.user_grants.len(),
-            "grants of single users are not imported; use `--users` to import them",
+            "grant",
+            "of single users not imported; use `--users` to import grants of users",
         );
     }
     notes

@@ -87,7 +87,7 @@ fn read_directory(
     source.notes.insert(0, counted(count, "PHP file"));
     source.unread = files.unread;
     if files.links > 0 {
-        source.notes.push(format!("note: not followed: {}", counted(files.links, "symbolic link")));
+        source.notes.push(format!("note: ignored {}", counted(files.links, "symbolic link")));
     }
     Ok(source)
 }

@@ -131,7 +131,7 @@ fn function_type(
         #[allow(non_camel_case_types, reason = "type of the function of the same name")]
         #visibility enum #name {}
 
-        #[allow(deprecated, reason = "callers of a deprecated method are elsewhere")]
+        #[allow(deprecated, reason = "only other callers need the warning")]
         impl ::callgate::__private::#item for #name {
             fn make() -> ::callgate::__private::#product {
                 #expression

@@ -455,7 +455,7 @@ impl std::fmt::Debug for UpstreamRow {
 
 /// Rows of a catalog, read at one point in time.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "each field is the table of the same name")]
+#[expect(missing_docs, reason = "the names are those of tables and columns")]
 pub struct CatalogRows {
     pub change_counter: i64,
     pub methods: Vec<MethodRow>,
@@ -469,7 +469,7 @@ pub struct CatalogRows {
 
 /// Rows of the access snapshot, read at one point in time.
 #[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "each field is the table of the same name")]
+#[expect(missing_docs, reason = "the names are those of tables and columns")]
 pub struct AccessRows {
     pub change_counter: i64,
     pub users: Vec<UserRow>,

@@ -62,10 +62,10 @@ const HEAVIEST: usize = 5;
 pub enum Level {
     /// For information.
     Note,
-    /// A client or its model ignores part of the tool.
+    /// A client or its model ignores part of the tool, or calls fail until an administrator changes something.
     Warning,
-    /// A client rejects the tool or all tools, the tool has invisible characters, or a call that its schema allows
-    /// cannot be sent.
+    /// A client rejects the tool or does not show it, the tool has invisible characters, or a call that its schema
+    /// allows cannot be sent.
     Error,
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum ImportCommand {
 pub(crate) enum Import {
     /// Import from an OpenRPC document of any version
     ///
-    /// If the source is a URL, reads the document at this URL, or the result of `rpc.discover`.
+    /// If the source is a URL, reads the result of `rpc.discover`, or the document at this URL.
     /// Other documents are read only if `--reference` names them. Deprecated methods and
     /// notifications are imported, but are not tools.
     #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]

@@ -149,7 +149,8 @@ struct Prepared {
 async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
     let (own, applied) = registry::migrate(config).await?;
     if !applied.is_empty() {
-        tracing::info!(database = %config.database, "created a new registry");
+        let migrations = applied.join(", ");
+        tracing::info!(database = %config.database, migrations, "migrated the registry");
     }
     if let Some(warning) = registry::file_warning(config) {
         tracing::warn!("{warning}");

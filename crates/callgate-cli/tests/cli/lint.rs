@@ -106,7 +106,7 @@ fn warnings_fail_only_if_strict() {
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
     let ran = dir.lint(&["--strict"]);
     assert_eq!(ran.0.status.code(), Some(1));
-    assert_eq!(ran.stderr(), "callgate: 1 warning, which `--strict` does not allow\n");
+    assert_eq!(ran.stderr(), "callgate: found 1 warning, which `--strict` does not allow\n");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     dir.ok(&["user", "add", "ada"]);
     let set =
         |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
-    let note = "1 credentials of users for `shop` are now sent to the server of the new URL";
+    let note = "the server of the new URL now receives 1 credential of users";
     assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
     for name in ["shop", "filed"] {
         dir.run_with(&["credential", "set", "ada", name], "s3cret").stdout();
@@ -151,7 +151,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     let talk = dir.run(&["upstream", "remove", "filed"]).stderr();
     assert_eq!(talk, "removed upstream `filed`\n", "it is the file's");
     let talk = dir.run(&["upstream", "remove", "shop"]).stderr();
-    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credentials of users for `shop`\n");
+    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credential of users for `shop`\n");
     let listed = dir.ok(&["credential", "list"]);
     assert!(listed.contains("filed") && !listed.contains("shop"), "{listed}");
 }

@@ -55,7 +55,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     quote! {
         #block
 
-        #[allow(deprecated, reason = "callers of a deprecated method are elsewhere")]
+        #[allow(deprecated, reason = "only other callers need the warning")]
         impl #generics ::callgate::__private::Plugin for #ty #condition {
             fn items(self: ::std::sync::Arc<Self>) -> ::callgate::__private::PluginItems {
                 #offer

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Installs the packages of `source/package-lock.json` unless they are up to date. Returns the directory below
-/// `tmp` that contains `node_modules` and copies of `files`. The paths of `files` are relative to `source`.
+/// Installs the packages of `source/package-lock.json` unless they are up to date.
+///
+/// Returns the directory below `tmp` that contains `node_modules` and copies of `files`. The paths of `files` are
+/// relative to `source`.
 pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     let name = source.file_name().expect("path has a file name");
     let target = tmp.join(name);

@@ -151,7 +151,7 @@ impl Dispatcher {
         let limit = self.bridge.limits.in_flight;
         if in_flight.len() + request.ids.len() > limit {
             let failure = BridgeFailure::new(format!(
-                "more than {limit} requests are in flight; send fewer at once"
+                "more than {limit} requests are in flight; send fewer at the same time"
             ));
             for id in request.ids.iter().collect::<HashSet<_>>() {
                 self.bridge.write(failure.to_response(id, self.bridge.http.endpoint())).await;

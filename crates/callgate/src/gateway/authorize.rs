@@ -45,7 +45,7 @@ impl Gateway {
             tool.as_str()
         );
         let error_id = self.next_call_id();
-        tracing::info!(error_id, "login required for an anonymous caller");
+        tracing::info!(tool = tool.as_str(), error_id, "login required for an anonymous caller");
         let failure = CallFailure { error_id, ..CallFailure::new(message, "no token") };
         CallError::Unauthorized(failure)
     }

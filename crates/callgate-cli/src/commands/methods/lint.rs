@@ -46,14 +46,10 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
     report::print(&found, lint);
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
-        anyhow::bail!(
-            "{}: tools that some clients reject, that have invisible characters, or that cannot be called as \
-             their schemas say",
-            counted(errors, "error")
-        );
+        anyhow::bail!("found {}", counted(errors, "error"));
     }
     if lint.strict && warnings > 0 {
-        anyhow::bail!("{}, which `--strict` does not allow", counted(warnings, "warning"));
+        anyhow::bail!("found {}, which `--strict` does not allow", counted(warnings, "warning"));
     }
     Ok(())
 }
@@ -90,10 +86,9 @@ fn of_registry(
     problems.extend(quarantined);
     problems.extend(orphans.into_iter().map(|words| general(Level::Note, "orphan", words)));
     if code > 0 {
-        let words = format!(
-            "{code} methods are defined by the program that serves them, and are not checked"
-        );
-        problems.push(general(Level::Note, "code", words));
+        let methods = counted(code, "method");
+        let message = format!("not checked: {methods} that the code of the server defines");
+        problems.push(general(Level::Note, "code", message));
     }
     problems
 }

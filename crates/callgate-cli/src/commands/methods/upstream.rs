@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use callgate::forward::Target;
 use callgate_import::UpstreamKeys;
+use callgate_import::counted;
 use callgate_registry::{Entity, SqlStore, Store as _, UpstreamRow};
 use serde_json::{Map, Value, json};
 
@@ -86,8 +87,8 @@ async fn set(
         let count = credentials.iter().filter(|row| row.upstream == name).count();
         if count > 0 {
             printer::message(format_args!(
-                "note: {count} credentials of users for `{name}` are now sent to the server of the new URL; \
-                 `callgate credential list` shows them"
+                "note: the server of the new URL now receives {} of users (see `callgate credential list`)",
+                counted(count, "credential")
             ));
         }
     }
@@ -138,12 +139,14 @@ async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()
     let credentials = store.remove_upstream(name, is_in_file).await?;
     printer::message(format_args!("removed upstream `{name}`"));
     if credentials > 0 {
-        printer::message(format_args!("removed {credentials} credentials of users for `{name}`"));
+        let credentials = counted(usize::try_from(credentials).unwrap_or(usize::MAX), "credential");
+        printer::message(format_args!("removed {credentials} of users for `{name}`"));
     }
     match methods_of(config, store, name).await {
         Ok(left) if left > 0 && !is_in_file => {
             printer::message(format_args!(
-                "note: number of methods that use `{name}` and fail now: {left}"
+                "note: `{name}` is still the upstream of {}, so calls fail",
+                counted(left, "method")
             ));
         }
         Ok(_) => {}

@@ -350,7 +350,9 @@ fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMe
     let mut content = vec![FORM];
     write_json(&mut content, &state);
     if content.len() > MAX_STATE {
-        return Err(McpError::invalid_params("the answers are too large"));
+        return Err(McpError::invalid_params(format!(
+            "the answers and the open questions exceed {MAX_STATE} bytes"
+        )));
     }
     let Some(state) = call.mcp.sessions.seal(&content) else {
         let problem = "the server cannot ask the client: it has no key to sign the request state";

@@ -49,9 +49,11 @@ fn collect<'a>(
         let mut out_of_reach = false;
         for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
         if out_of_reach {
-            let problem =
-                "is supported only on a parameter, or on a property of an object parameter";
-            return Err(DefinitionError::Header(problem.to_owned()));
+            let place =
+                path.iter().chain([&keyword.as_str()]).copied().collect::<Vec<_>>().join(".");
+            return Err(DefinitionError::Header(format!(
+                "below `{place}` is not supported; use it on a parameter, or on a property of an object parameter"
+            )));
         }
     }
     Ok(())

@@ -35,7 +35,7 @@ outcomes! {
     Denied = "denied",
     /// The caller has no credential that can be sent.
     NoCredential = "no_credential",
-    /// No access token could be requested.
+    /// No access token could be requested, or the login failed.
     NoToken = "no_token",
     /// There are too many concurrent calls.
     Busy = "busy",

@@ -240,7 +240,7 @@ impl Failure {
             Self::TooManyCalls => (
                 CallOutcome::Busy,
                 "is busy: too many of your calls are waiting.",
-                "Nothing was run; send fewer at once.",
+                "Nothing was run; send fewer at the same time.",
             ),
             Self::Down => (
                 CallOutcome::Down,

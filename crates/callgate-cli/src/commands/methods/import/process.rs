@@ -81,7 +81,10 @@ pub(super) async fn start(
         anyhow::Ok((reply, errors, process.wait().await?))
     };
     let Ok(finished) = timeout(TIME_LIMIT, finished).await else {
-        bail!("the import was stopped, because it took more than {TIME_LIMIT:?}");
+        bail!(
+            "the import was stopped, because it took more than {} minutes",
+            TIME_LIMIT.as_secs() / 60
+        );
     };
     let (reply, errors, status) = finished?;
     match serde_json::from_slice::<Reply>(&reply) {

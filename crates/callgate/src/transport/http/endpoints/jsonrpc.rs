@@ -1,8 +1,8 @@
 //! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
 //!
 //! The HTTP status is 200, or 204 if there is no response. A single call has other statuses in three cases: 401 or 403
-//! if the service behind the call requires a credential or a permission, so that clients see the challenge; 429 if a
-//! limit is exceeded; and 413 if the arguments are too large for the tool. `rpc.discover` returns the OpenRPC document
+//! if the tool or its service requires a credential or a permission, so that clients see the challenge; 429 if a limit
+//! is exceeded; and 413 if the arguments are too large for the tool. `rpc.discover` returns the OpenRPC document
 //! of the caller's methods.
 
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Dispatcher<'_> {
         let caller = gateway.prepare(self.caller.clone()).await;
         let Ok(share) = self.state.documents.take(caller.principal()).await else {
             let problem =
-                "too many of your `rpc.discover` requests are waiting; send fewer at once";
+                "too many of your `rpc.discover` requests are waiting; send fewer at the same time";
             return Err(RpcError::new(LIMIT_EXCEEDED, problem));
         };
         let making = tokio::task::spawn_blocking(move || {

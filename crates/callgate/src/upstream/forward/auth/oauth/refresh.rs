@@ -160,11 +160,10 @@ fn with_access(refresh_token: &Secret, granted: &TokenResponse) -> Secret {
 }
 
 async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
-    let none = |why: &str| TokenError::NoRefreshToken(why.to_owned());
     match store.load().await {
         Ok(Some(stored)) => Ok(stored),
-        Ok(None) => Err(none("nothing is stored")),
-        Err(error) => Err(none(&error.to_string())),
+        Ok(None) => Err(TokenError::NoRefreshToken),
+        Err(error) => Err(TokenError::NotRead(error.to_string())),
     }
 }
 

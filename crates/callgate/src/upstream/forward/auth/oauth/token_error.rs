@@ -10,7 +10,7 @@ pub(crate) enum TokenError {
     InvalidClient,
     #[error("the server does not accept the refresh token or the grant (`invalid_grant`)")]
     InvalidGrant,
-    #[error("the server refuses the request (`{0}`)")]
+    #[error("the server refuses the request ({0})")]
     Refused(&'static str),
     #[error("HTTP {}", .0.as_u16())]
     Status(StatusCode),
@@ -24,8 +24,10 @@ pub(crate) enum TokenError {
     Malformed(&'static str),
     #[error("the stored credential is not `client_id:client_secret`")]
     NotAClient,
-    #[error("there is no refresh token, or it cannot be read: {0}")]
-    NoRefreshToken(String),
+    #[error("no refresh token is stored")]
+    NoRefreshToken,
+    #[error("failed to read the refresh token: {0}")]
+    NotRead(String),
     #[error("failed to store the new refresh token: {0}")]
     NotStored(String),
     #[error("the stored credential was replaced while a token was requested")]
@@ -82,14 +84,21 @@ impl TokenUnavailable {
             TokenError::InvalidGrant if is_users => {
                 format!("{refused} {ADMIN_HAS_TO} set a new one.")
             }
-            TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
-                "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set a new credential."
-            ),
+            TokenError::NotAClient | TokenError::NoRefreshToken | TokenError::NotRead(_)
+                if is_users =>
+            {
+                format!(
+                    "{NEEDS_TOKEN} your credential cannot be used to request one. {ADMIN_HAS_TO} set a new credential."
+                )
+            }
             TokenError::InvalidClient => format!(
                 "{NEEDS_TOKEN} its authorization server does not accept Callgate's client id and secret. \
                  {ADMIN_HAS_TO} correct them."
             ),
-            TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
+            TokenError::InvalidGrant
+            | TokenError::NotAClient
+            | TokenError::NoRefreshToken
+            | TokenError::NotRead(_) => {
                 format!(
                     "{NEEDS_TOKEN} Callgate's refresh token is missing, has expired or was revoked. {ADMIN_HAS_TO} set a new one."
                 )
